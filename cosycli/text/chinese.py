@@ -90,6 +90,10 @@ def _contexts() -> dict[str, list[tuple[str, str, str]]]:
     return found
 
 
+# In traditional text 著 is the particle 着 too: 看著. Not where it is "write" or "famous".
+_WRITTEN_ZHU = re.compile(r"(?<=[^显顯卓名原论論编編专專巨土昭译譯合遗遺拙所新旧舊])著(?![名作称稱述者书書有录錄])")
+
+
 @lru_cache(maxsize=1)
 def _converter() -> object:
     import opencc
@@ -99,6 +103,7 @@ def _converter() -> object:
 
 def simplified(text: str) -> str:
     """Simplified characters for traditional ones, one for one."""
+    text = _WRITTEN_ZHU.sub("着", text)
     converted: str = _converter().convert(text)  # type: ignore[attr-defined]
     if len(converted) != len(text):  # a phrase of another length: character by character instead
         converted = "".join(_converter().convert(c)[:1] or c for c in text)  # type: ignore[attr-defined]
@@ -132,6 +137,9 @@ class _Unit:
     fixed: bool = False
 
 
+# A guessed word with one of these is none: 他露, 请系.
+_TELLING = frozenset("我你他她它咱谁这那哪的地得着了过在里上下请把被让给和与就都也还又再很太更最不没一个是有")
+
 Pinned = Mapping[tuple[int, int], Sequence[str]]  # (start, end) within the run -> syllables
 
 
@@ -156,13 +164,24 @@ def _cut(simple: str, pinned: Pinned) -> list[tuple[int, int, str]]:
 
     edges = {0, len(simple)} | {edge for span in pinned for edge in span}
     inside = {i for start, end in pinned for i in range(start + 1, end)}
-    tags: dict[int, str] = {}
-    at = 0
-    for word, tag in rjieba.tag(simple):
-        tags[at] = tag
-        at += len(word)
-    starts = sorted((edges | set(tags)) - inside)
+    tags = _starts(rjieba.tag(simple, False))  # words of the dictionary only
+    guessed = _starts(rjieba.tag(simple, True))  # and the model's guesses at names: 王小明, but also 里种
+    bounds = [*guessed, len(simple)]
+    for start, end in zip(bounds, bounds[1:], strict=False):
+        if not _TELLING.intersection(simple[start:end]) and not any(c in _contexts() for c in simple[start:end]):
+            inside.update(range(start + 1, end))
+    starts = sorted((edges | set(tags)) - (inside - edges))
     return [(a, b, tags.get(a, "n")) for a, b in zip(starts, starts[1:], strict=False)]
+
+
+def _starts(tagged: Iterable[tuple[str, str]]) -> dict[int, str]:
+    """Where each word starts, and its part of speech."""
+    found: dict[int, str] = {}
+    at = 0
+    for word, tag in tagged:
+        found[at] = tag
+        at += len(word)
+    return found
 
 
 def _unit(run: str, simple: str, start: int, end: int, tag: str, pinned: Pinned) -> _Unit:
@@ -234,7 +253,7 @@ def _adverbial(before: _Unit, after: _Unit) -> bool:
 
 # 儿 is a syllable of its own: a child, not a suffix.
 _CHILD = re.compile(
-    r"(?:女|婴|幼|少|健|孤|胎|宠|弃|患|男|孩|妻|育|产|生|血|运|潮|能|形|侄|小|乳|寄|我|你|他|她|吾|爱|弱|病|托|娇|天)$"
+    r"(?:女|婴|幼|少|健|孤|胎|宠|弃|患|男|^孩|妻|育|产|生|血|运|潮|能|形|侄|小|乳|寄|我|你|他|她|吾|爱|弱|病|托|娇)$"
 )
 
 
@@ -304,7 +323,7 @@ def _yi(before: _Syllable | None, after: _Syllable | None, ends_word: bool) -> s
         return "1"
     if before is not None and left == right:  # 看一看
         return "5"
-    if right in _DIGITS or right in ("十", "一") or ends_word or (right in _ORDINAL_UNITS and left in ("", "十")):
+    if right in _DIGITS or right in ("十", "一") or ends_word or (right in _ORDINAL_UNITS and left in ("", "十", "年", "月")):
         return "1"
     return "2" if after.tone in "45" else "4"
 
