@@ -53,7 +53,7 @@ def main() -> None:
         groups[sound].append(char)
     lines = [f"{sound} {''.join(group)}" for sound, group in sorted(groups.items())]
     (DATA / "hanzi.txt").write_text("\n".join(lines) + "\n", "utf-8")
-    kept = words(chinese.Readings(chars={**chars, **hand.chars, **BASE}, words={}))
+    kept = words(chinese.Readings(chars={**chars, **hand.chars, **BASE}, words={}, inside=hand.inside))
     (DATA / "words.txt").write_text("".join(f"{w} {s}\n" for w, s in sorted(kept.items())), "utf-8")
 
 

@@ -22,10 +22,16 @@ _REACH = 12  # characters around one that its reading may depend on
 
 @dataclass
 class Readings:
-    """Readings of characters and words; `soft` words end in an unstressed syllable."""
+    """Readings of characters and words.
+
+    `inside` overrides a character within a word that nobody knows, `surnames` one that begins a
+    name; `soft` words end in an unstressed syllable.
+    """
 
     chars: dict[str, str]
     words: dict[str, str]
+    inside: dict[str, str] = field(default_factory=dict)
+    surnames: dict[str, str] = field(default_factory=dict)
     soft: set[str] = field(default_factory=set)
 
     def knows(self, word: str) -> bool:
@@ -34,19 +40,34 @@ class Readings:
 
     def of(self, word: str) -> tuple[str, ...]:
         """A syllable for each character; "" for a character that nobody knows."""
+        if self.knows(word) or len(word) == 1:
+            return tuple(self._entry(word))
         found: list[str] = []
+        parts = _parts_of(word)
         while len(found) < len(word):
             start = len(found)
-            sizes = (len(word) - start, *range(min(_LONGEST, len(word) - start - 1), 1, -1))
-            part = next((word[start : start + n] for n in sizes if self.knows(word[start : start + n])), word[start])
-            found += self._entry(part)
+            tails = (word[start : start + n] for n in range(min(_LONGEST, len(word) - start), 1, -1))
+            part = next((t for t in tails if self.knows(t) or t in parts), word[start])
+            found += self.of(part) if len(part) > 1 else self._entry(part, within=True)
         return tuple(found)
 
-    def _entry(self, part: str) -> list[str]:
-        sounds = self.words[part].split() if part in self.words else [self.chars.get(c, "") for c in part]
+    def _entry(self, part: str, within: bool = False) -> list[str]:
+        if part in self.words:
+            sounds = self.words[part].split()
+        elif len(part) == 1 and not within:
+            sounds = [self.chars.get(part, "")]
+        else:
+            sounds = [self.inside.get(c) or self.chars.get(c, "") for c in part]
         if part in self.soft and len(part) > 1:
             sounds[-1] = sounds[-1][:-1] + "5"
         return sounds
+
+
+def _parts_of(word: str) -> set[str]:
+    """The shorter words within a word of three characters or more."""
+    import rjieba
+
+    return set(rjieba.cut_for_search(word)) - {word} if len(word) > 2 else set()
 
 
 def parse_phrases(text: str) -> Readings:
@@ -56,6 +77,9 @@ def parse_phrases(text: str) -> Readings:
         head, _, rest = line.partition(" ")
         if head == "5:":
             found.soft.update(rest.split())
+        elif head in ("+", "S:"):
+            into, items = (found.inside if head == "+" else found.surnames), rest.split()
+            into.update(zip(items[::2], items[1::2], strict=True))
         elif rest and head != "#":
             (found.chars if len(head) == 1 else found.words)[head] = rest
     return found
@@ -77,7 +101,7 @@ def readings() -> Readings:
     by_hand = hand()
     chars = {c: s for s, _, group in (line.partition(" ") for line in _data("hanzi.txt").splitlines()) for c in group}
     words = {w: s for w, _, s in (line.partition(" ") for line in _data("words.txt").splitlines())}
-    return Readings({**chars, **by_hand.chars}, {**words, **by_hand.words}, by_hand.soft)
+    return Readings({**chars, **by_hand.chars}, {**words, **by_hand.words}, by_hand.inside, by_hand.surnames, by_hand.soft)
 
 
 @lru_cache(maxsize=1)
@@ -168,7 +192,7 @@ def _cut(simple: str, pinned: Pinned) -> list[tuple[int, int, str]]:
     guessed = _starts(rjieba.tag(simple, True))  # and the model's guesses at names: 王小明, but also 里种
     bounds = [*guessed, len(simple)]
     for start, end in zip(bounds, bounds[1:], strict=False):
-        if not _TELLING.intersection(simple[start:end]) and not any(c in _contexts() for c in simple[start:end]):
+        if guessed[start][:1] == "n" and not _TELLING.intersection(simple[start:end]):
             inside.update(range(start + 1, end))
     starts = sorted((edges | set(tags)) - (inside - edges))
     return [(a, b, tags.get(a, "n")) for a, b in zip(starts, starts[1:], strict=False)]
@@ -190,7 +214,9 @@ def _unit(run: str, simple: str, start: int, end: int, tag: str, pinned: Pinned)
     if given is not None:
         syllables = [_Syllable(text, plain, sound, fixed=True) for sound in given]
         return _Unit(text, plain, tag, syllables, fixed=True)
-    sounds = readings().of(plain)
+    sounds = list(readings().of(plain))
+    if tag == "nr" and 1 < len(plain) < 4 and plain[0] in readings().surnames and not readings().knows(plain):
+        sounds[0] = readings().surnames[plain[0]]
     return _Unit(text, plain, tag, [_Syllable(*parts) for parts in zip(text, plain, sounds, strict=True)])
 
 
@@ -365,7 +391,5 @@ def _parts(unit: _Unit) -> Iterable[list[_Syllable]]:
 
 def _ends_in_word(word: str) -> bool:
     """纸老虎 is 纸 + 老虎, 展览馆 is 展览 + 馆."""
-    import rjieba
-
-    parts = rjieba.cut_for_search(word)
+    parts = _parts_of(word)
     return word[1:] in parts and word[:2] not in parts
