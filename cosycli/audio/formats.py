@@ -80,7 +80,7 @@ def is_special(path: Path | str) -> bool:
 def check_output(path: Path | str, name: str | None = None, *, overwrite: bool = True) -> Format:
     """Refuse, with a reason, an output that could not be written in the end; return its format."""
     path = Path(path)
-    if path.is_dir():  # first: "/" has no extension either
+    if os.path.isdir(path):  # first: "/" has no extension either
         raise CosyError(f"cannot write {path}: it is a folder", "give a file name, or a folder with -d")
     found = format_of(path, name)
     if is_special(path):
@@ -98,11 +98,11 @@ def check_place(path: Path | str, *, overwrite: bool = True) -> None:
     path = Path(path)
     try:
         exists = os.path.lexists(path)
-        if path.is_dir():
+        if os.path.isdir(path):  # unlike Path.is_dir, never raises
             raise CosyError(f"cannot write {path}: it is a folder", "give a file name")
         if exists and not overwrite:
             raise UsageError(f"{path} exists already", "use --force to write it again")
-        if path.exists() and not os.access(path, os.W_OK):
+        if os.path.exists(path) and not os.access(path, os.W_OK):
             raise CosyError(f"cannot write {path}: it is read-only", "choose another name or make it writable")
         Draft(path).discard()
     except OSError as error:

@@ -43,6 +43,7 @@ class Player:
         return [self.name, *(argument.format(rate=rate) for argument in self.arguments)]
 
 
+QUICK = ("-loglevel", "error", "-probesize", "32")
 # Short buffers, or paplay and aplay wait for 2 s and 0.5 s of audio before the first sound.
 PLAYERS = (
     Player("pw-cat", ("--playback", "--raw", "--rate={rate}", "--channels=1", "--format=s16", "-"), needs="--raw"),
@@ -51,7 +52,7 @@ PLAYERS = (
         ("--raw", "--format=s16le", "--rate={rate}", "--channels=1", "--latency-msec=100", "--client-name=cosy"),
     ),
     Player("aplay", ("-q", "-t", "raw", "-f", "S16_LE", "-r", "{rate}", "-c", "1", "--buffer-time=200000", "-")),
-    Player("ffplay", (*["-nodisp", "-autoexit", "-loglevel", "error", "-probesize", "32", "-f", "s16le", "-ar"], "{rate}", "-i", "-")),
+    Player("ffplay", ("-nodisp", "-autoexit", *QUICK, "-f", "s16le", "-ar", "{rate}", "-i", "-")),
 )
 
 

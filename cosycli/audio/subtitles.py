@@ -248,11 +248,18 @@ def _greedy_lines(text: str) -> list[str]:
             lines.append(text[begin:fit].strip())
             begin = fit
         fit = at
-    rest = text[begin:].strip()
-    while _columns(rest) > LINE and " " not in rest:  # one word longer than a line
-        lines.append(rest[: LINE // 2])
-        rest = rest[LINE // 2 :]
-    return [*lines, rest] if rest else lines
+    lines.append(text[begin:].strip())
+    return [part for line in lines for part in _chopped(line)]
+
+
+def _chopped(line: str) -> Iterator[str]:
+    """A line, cut by force only where one word is longer than it may be."""
+    while _columns(line) > LINE:
+        cut = next(count for count in range(len(line), 0, -1) if _columns(line[:count]) <= LINE)
+        yield line[:cut]
+        line = line[cut:]
+    if line:
+        yield line
 
 
 def _character_times(text: str, passage: Passage) -> list[float]:

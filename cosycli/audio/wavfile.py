@@ -104,7 +104,7 @@ class FileSink:
         """A full disk may show only in the encoder's last words, which nobody reports."""
         import soundfile
 
-        if soundfile.info(os.fspath(draft.path), format=None).frames < self.frames:
+        if soundfile.info(os.fspath(draft.path)).frames < self.frames:
             raise OSError(28, os.strerror(28))
 
     def _discard(self) -> None:
