@@ -16,7 +16,7 @@ MAX_HELD = 2048
 _FRONT_LINES = 200  # a longer "front matter" is a document that begins with a rule
 _COMMENT_HELD = 4096  # a comment that is not closed by then is text
 
-_CUT = re.compile(r"[。！？；，、：…]|[.!?,;:](?= )")
+_CUT = re.compile(r"[。！？；，、：…]+[”’」』）】》]*|[.!?,;:](?= )")
 _FENCE = re.compile(r"\s{0,8}(`{3,}|~{3,})\s*([^`\s]*)[^`]*$")
 _SPOKEN_FENCES = {"", "text", "txt", "plain", "plaintext"}
 _MARKDOWN_FENCES = {"md", "markdown"}
@@ -106,10 +106,13 @@ class Cleaner:
             window = self._buffer[:MAX_HELD]
             full = len(self._buffer) > MAX_HELD
             cut = 0 if self._is_held(window) else _last_cut(window)
+            if not self._inside and self._markup and cut <= _block_mark(window):
+                cut = 0
             if not cut and not full:
                 break
-            out.append(self._part(self._buffer[: cut or _forced_cut(window)]))
-            self._buffer = self._buffer[cut or _forced_cut(window) :]
+            cut = cut or _forced_cut(window)
+            out.append(self._part(self._buffer[:cut]))
+            self._buffer = self._buffer[cut:]
             if not full:
                 break
         return "".join(out)
@@ -248,6 +251,17 @@ class Cleaner:
 def _number(number: str, rest: str) -> str:
     """An item's number, followed by a comma so that it does not end a sentence."""
     return number + ("、" if re.match(f"[{HAN}“「《（【]", rest) else ", ")
+
+
+def _block_mark(line: str) -> int:
+    """How much of a line's beginning says what kind of block it is."""
+    end = 0
+    for form in (_QUOTE, _HEADING, _ITEM):
+        while found := form.match(line[end:]):
+            end += found.end()
+            if form is not _QUOTE:
+                return end
+    return end
 
 
 def _last_cut(window: str) -> int:

@@ -147,14 +147,3 @@ def en_clock(hour: str, minute: str) -> str:
         return hours + " o'clock"
     return hours + (" oh " if minute[0] == "0" else " ") + en_cardinal(minute)
 
-
-def plural(word: str) -> str:
-    """The English plural of a unit's last (or first, before `per` and `of`) word."""
-    head, space, tail = word.partition(" per ")
-    if head.endswith("s") or head in ("hertz", "Celsius"):
-        return word
-    if head.endswith(("ch", "x")):
-        return head + "es" + space + tail
-    if head.endswith("y"):
-        return head[:-1] + "ies" + space + tail
-    return head + "s" + space + tail
