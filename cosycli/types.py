@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Samples = NDArray[np.float32]
+else:
+    Samples = Any  # so that the name can be imported without numpy
 
 WordKind = Literal["zh", "en", "punct"]
 

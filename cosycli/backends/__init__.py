@@ -1,0 +1,63 @@
+"""Model families. A bundle's manifest names its family; the family is the module of that name in this package."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from cosycli.errors import ModelError
+from cosycli.types import Options, Samples, Sentence, TimedWord, Voice
+
+
+@dataclass(frozen=True)
+class Pcm:
+    """A piece of one sentence's audio: samples in [-1, 1], and the words that start in it.
+
+    Word times are seconds from the start of the sentence's audio.
+    """
+
+    samples: Samples
+    words: tuple[TimedWord, ...] = ()
+    last: bool = False
+
+
+class Backend(Protocol):
+    """What a family offers to the engine: a generator whose frame holds all state of a sentence."""
+
+    rate: int
+    precision: str
+
+    def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
+        """Yield the sentence's audio. Closing the generator stops the work."""
+        ...
+
+
+class Family(Protocol):
+    """What a module in this package offers."""
+
+    def load(self, folder: Path) -> Backend:
+        """Open a bundle's graphs."""
+        ...
+
+    def voices(self, folder: Path | None) -> tuple[Voice, ...]:
+        """The bundle's voices, arrays not yet loaded."""
+        ...
+
+    def voice(self, folder: Path | None, name: str) -> Voice:
+        """One voice with its arrays. Raises ModelError where there is no such voice."""
+        ...
+
+
+def family(name: str) -> Family:
+    """The family's module. Raises ModelError for a family that this version does not know."""
+    if not name.isidentifier():
+        raise ModelError(f"bad model family {name!r}", "reinstall the model")
+    try:
+        return cast("Family", importlib.import_module(f"cosycli.backends.{name}"))
+    except ModuleNotFoundError as error:
+        if error.name != f"cosycli.backends.{name}":
+            raise
+        raise ModelError(f"this version cannot speak models of the family {name!r}", "upgrade cosycli") from error

@@ -1,0 +1,32 @@
+"""The embedded default voice: Kokoro-82M v1.0 (Apache-2.0), cut so that it streams inside a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cosycli.types import Voice
+
+if TYPE_CHECKING:
+    from cosycli.backends import Backend
+
+
+def load(folder: Path) -> Backend:
+    """Open the graphs of an assembled bundle."""
+    from cosycli.backends.kokoro.backend import Kokoro
+
+    return Kokoro(folder)
+
+
+def voices(folder: Path | None = None) -> tuple[Voice, ...]:
+    """The ten speakers; they lie in the package, not in the bundle."""
+    from cosycli.backends.kokoro.speakers import voices as speakers
+
+    return speakers()
+
+
+def voice(folder: Path | None, name: str) -> Voice:
+    """One speaker with its arrays."""
+    from cosycli.backends.kokoro.speakers import voice as speaker
+
+    return speaker(name)

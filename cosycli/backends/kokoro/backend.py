@@ -1,0 +1,249 @@
+"""Speaks sentences with the embedded voice: encoder once a sentence, body and generator in growing windows.
+
+All windows carry the context that makes them equal to the whole. Knows nothing of text, files or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cosycli.backends import Pcm
+from cosycli.backends.kokoro import statistics, symbols
+from cosycli.errors import InferenceError
+from cosycli.runtime import Session, check_finite, has_int8_kernels
+from cosycli.types import Options, Samples, Sentence, TimedWord, Voice, Word
+
+RATE = 24_000
+FRAME = 600  # samples of one encoder frame, 40 a second
+HALF = 300  # samples of one half-frame, 80 a second
+BODY_NORM_CHANNELS = 9482
+NORM_CHANNELS = 18698
+
+# Receptive fields, measured (tests/test_kokoro_stream.py): with less, chunks differ from the whole.
+BODY_CONTEXT = 11  # frames
+GENERATOR_CONTEXT = 9  # half-frames
+# Chunk lengths in frames: 0.15 s, then doubling to 1.6 s. Each chunk plays for longer than the next one takes
+# to make on 2 cores, and context costs 11 % of a long chunk.
+CHUNK_FRAMES = (6, 10, 16, 32, 48, 64)
+LEAD_FRAMES = 3  # silence decoded before the first syllable: 75 ms, and room for an early onset
+TAIL_FRAMES = 8  # and after the last: 200 ms, for the breath to die away
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One encoded sentence: everything that its windows are cut from. Half-frame arrays have twice the frames."""
+
+    features: Samples  # [1, 512, T]
+    f0: Samples  # [1, 1, 2T]
+    energy: Samples  # [1, 1, 2T]
+    cycles: np.ndarray[Any, np.dtype[np.float64]]  # [9, 2T] phase of each harmonic, in cycles
+    voiced: Samples  # [2T]
+    body_affine: tuple[Samples, Samples]
+    generator_affine: tuple[Samples, Samples]
+    first: int  # frames [first, last) are decoded
+    last: int
+    words: tuple[TimedWord, ...]  # seconds from the start of the sentence's audio
+
+
+class Kokoro:
+    """The embedded voice's backend: opens each graph once, when first needed."""
+
+    rate = RATE
+
+    def __init__(self, folder: Path, precision: str | None = None) -> None:
+        self.precision = precision or ("int8" if has_int8_kernels() else "float32")
+        generator = "generator-int8.onnx" if self.precision == "int8" else "generator.onnx"
+        # Two at a time: opening is mostly single-threaded, and this is on the way to the first sound.
+        with ThreadPoolExecutor(2) as pool:
+            names = (generator, "encoder.onnx", "body.onnx", "style.onnx")
+            opened = list(pool.map(lambda name: Session(folder / name), names))
+        self.generator, self.encoder, self.body, self.style = opened
+        self._gain = np.load(folder / "snake_gain.npy")
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The opened graphs by name."""
+        return {name: getattr(self, name) for name in ("encoder", "style", "body", "generator")}
+
+    def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
+        """Yield the sentence's audio in growing chunks, each with the words that start in it."""
+        pieces = _pieces(sentence.words)
+        for index, words in enumerate(pieces):
+            yield from self._piece(words, voice, options, final=index == len(pieces) - 1)
+
+    def _piece(self, words: Sequence[Word], voice: Voice, options: Options, *, final: bool) -> Generator[Pcm, None, None]:
+        plan = self._encode(words, voice, options)
+        if plan is None:
+            return
+        body = _Body(self.body, plan)
+        position, size = plan.first, 0
+        while position < plan.last:
+            end = min(plan.last, position + CHUNK_FRAMES[min(size, len(CHUNK_FRAMES) - 1)])
+            if plan.last - end < CHUNK_FRAMES[0]:
+                end = plan.last  # no crumb at the end
+            samples = self._decode(plan, body, position, end)
+            start, stop = ((f - plan.first) * FRAME / RATE for f in (position, end))
+            done = end == plan.last
+            timed = tuple(w for w in plan.words if start <= w.start < stop or (done and w.start >= stop))
+            yield Pcm(samples, timed, last=done and final)
+            position, size = end, size + 1
+
+    def _encode(self, words: Sequence[Word], voice: Voice, options: Options) -> _Plan | None:
+        ids, spans = symbols.tokens(words)
+        if not ids:
+            return None
+        row = voice.arrays["style"][min(len(ids), len(voice.arrays["style"]) - 1)][None]
+        features, f0, energy, durations = self.encoder.run(
+            {
+                "tokens": np.array([[0, *ids, 0]], np.int64),
+                "style": row,
+                "speed": np.array([options.speed or 1.0], np.float32),
+            }
+        )
+        if not features.shape[2]:
+            raise InferenceError("the encoder made no frames", "run `cosy warmup --rebuild`")
+        scale, shift = self._affine(row, voice, features, f0, energy)
+        first, last = _speech_frames(durations, spans, words)
+        cut = BODY_NORM_CHANNELS
+        return _Plan(
+            features,
+            f0,
+            energy,
+            _cycles(f0),
+            (f0[0, 0] > 10).astype(np.float32),
+            (scale[:, :cut], shift[:, :cut]),
+            (scale[:, cut:], shift[:, cut:]),
+            first,
+            last,
+            _timed_words(durations, spans, words, first, last),
+        )
+
+    def _affine(
+        self, row: Samples, voice: Voice, features: Samples, f0: Samples, energy: Samples
+    ) -> tuple[Samples, Samples]:
+        """Each norm's scale and shift [1, C, 1] for this sentence: γ/σ and β − μγ/σ, snake period included."""
+        (affine,) = self.style.run({"style": row[:, :128]})
+        gain, bias = affine[0, :NORM_CHANNELS], affine[0, NORM_CHANNELS:]
+        mean, var = statistics.statistics(voice.arrays, features, f0, energy)
+        scale = gain / np.sqrt(var + np.float32(1e-5))
+        shift = bias - mean * scale
+        scale[BODY_NORM_CHANNELS:] *= self._gain
+        shift[BODY_NORM_CHANNELS:] *= self._gain
+        return scale[None, :, None], shift[None, :, None]
+
+    def _decode(self, plan: _Plan, body: _Body, start: int, end: int) -> Samples:
+        """Samples of frames [start, end)."""
+        low = max(2 * plan.first, 2 * start - GENERATOR_CONTEXT)
+        high = min(2 * plan.last, 2 * end + GENERATOR_CONTEXT)
+        phase, voiced = _source_window(plan, low, high)
+        (audio,) = self.generator.run(
+            {
+                "body": body.window(low, high),
+                "phase": phase,
+                "voiced": voiced,
+                "scale": plan.generator_affine[0],
+                "shift": plan.generator_affine[1],
+            }
+        )
+        check_finite(audio, "the generator")
+        offset = (2 * start - low) * HALF
+        samples: Samples = audio[offset : offset + (end - start) * FRAME]
+        return samples
+
+
+class _Body:
+    """The decoder's body for one sentence, made only as far as it is asked for and kept while it can be needed."""
+
+    def __init__(self, session: Session, plan: _Plan) -> None:
+        self._session = session
+        self._plan = plan
+        self._made = plan.first  # frames finished
+        self._kept: Samples = np.zeros((1, 512, 0), np.float32)
+        self._kept_from = 2 * plan.first  # half-frame of the first kept column
+
+    def window(self, low: int, high: int) -> Samples:
+        """Half-frames [low, high) of the body's output."""
+        while 2 * self._made < high:
+            self._extend(min(self._plan.last, (high + 1) // 2))
+        drop = low - self._kept_from
+        self._kept, self._kept_from = self._kept[:, :, drop:], low
+        return np.ascontiguousarray(self._kept[:, :, : high - low])
+
+    def _extend(self, end: int) -> None:
+        plan = self._plan
+        low = max(plan.first, self._made - BODY_CONTEXT)
+        high = min(plan.last, end + BODY_CONTEXT)
+        (made,) = self._session.run(
+            {
+                "features": plan.features[:, :, low:high],
+                "f0": plan.f0[:, :, 2 * low : 2 * high],
+                "energy": plan.energy[:, :, 2 * low : 2 * high],
+                "scale": plan.body_affine[0],
+                "shift": plan.body_affine[1],
+            }
+        )
+        new = made[:, :, 2 * (self._made - low) : 2 * (end - low)]
+        self._kept = np.concatenate([self._kept, new], axis=2)
+        self._made = end
+
+
+def _pieces(words: Sequence[Word]) -> list[list[Word]]:
+    """Words in runs that the encoder can take at once; text is cut long before, so this is a safeguard."""
+    pieces: list[list[Word]] = [[]]
+    length = 0
+    for word in words:
+        cost = len(symbols.spoken(word)) + 1
+        if length + cost > symbols.LIMIT and pieces[-1]:
+            pieces.append([])
+            length = 0
+        pieces[-1].append(word)
+        length += cost
+    return pieces
+
+
+def _cycles(f0: Samples) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Phase of the 9 harmonics at each half-frame's middle, in cycles, float64 so that it stays exact for minutes."""
+    harmonics = np.arange(1, 10)[:, None]
+    per_sample = (f0[0, 0].astype(np.float64) * harmonics / RATE) % 1.0
+    cycles: np.ndarray[Any, np.dtype[np.float64]] = np.cumsum(per_sample, axis=1) * HALF
+    return cycles
+
+
+def _source_window(plan: _Plan, low: int, high: int) -> tuple[Samples, Samples]:
+    """Phase [1, 9, n+2] and voicing [1, 1, n+2] of half-frames [low − 1, high + 1), edges repeated."""
+    index = np.clip(np.arange(low - 1, high + 1), 0, plan.cycles.shape[1] - 1)
+    window = plan.cycles[:, index]
+    window = window - np.floor(window[:, :1])  # whole cycles do not sound; small numbers keep float32 exact
+    return window[None].astype(np.float32), plan.voiced[index][None, None]
+
+
+def _speech_frames(durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word]) -> tuple[int, int]:
+    """The frames worth decoding: from just before the first sounding token to just after the last."""
+    ends = np.cumsum(durations).astype(int)
+    sounding = [span for span, word in zip(spans, words, strict=True) if word.kind != "punct" and span[1] > span[0]]
+    total = int(ends[-1])
+    if not sounding:
+        return 0, total
+    # Token i of the ids is token i + 1 of the graph, which begins with a silent one.
+    first = int(ends[sounding[0][0]]) - LEAD_FRAMES
+    last = int(ends[sounding[-1][1]]) + TAIL_FRAMES
+    return max(0, first), min(total, last)
+
+
+def _timed_words(
+    durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word], first: int, last: int
+) -> tuple[TimedWord, ...]:
+    ends = np.cumsum(durations) * FRAME / RATE
+    origin, limit = first * FRAME / RATE, (last - first) * FRAME / RATE
+    timed = []
+    for word, (begin, stop) in zip(words, spans, strict=True):
+        if word.kind != "punct" and stop > begin:
+            start, end = float(ends[begin]) - origin, float(ends[stop]) - origin
+            timed.append(TimedWord(word.text, max(0.0, start), min(limit, end)))
+    return tuple(timed)

@@ -1,0 +1,420 @@
+"""Builds the voice's four streaming graphs from its weights: encoder, style, body, generator.
+
+The decoder's adaptive instance norms become y = x · scale + shift with the statistics frozen outside, so that
+body and generator are plain convolution stacks and any window with enough context gives the samples of the whole.
+Rates: frames are 40 a second (600 samples each); half-frames 80 a second (300 samples each).
+
+Source of the architecture: StyleTTS 2's iSTFTNet decoder (Li et al. 2023) as published in Kokoro-82M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from cosycli.backends.kokoro.weights import DECODER, Checkpoint
+
+Array = NDArray[Any]
+
+FEATURES = "/encoder/MatMul_1_output_0"
+F0 = "/encoder/Reshape_output_0"
+ENERGY = "/encoder/Reshape_1_output_0"
+DURATIONS = "/encoder/Round_output_0"
+HARMONICS = 9
+
+# sin²(πw) for w in [0, 1] as a polynomial in q = w − w², without constant term (least squares at Chebyshev nodes).
+# Cos and Sin run on one thread in ONNX Runtime's CPU provider and took 1.2 ms where these 12 or 14 cheap
+# elementwise steps take 0.5 ms. Largest error: degree 5, 4.4e-7; degree 4, 2.3e-5.
+SIN2_EXACT = (7.92760947e-05, 9.86519552, 19.8189973, 16.2509565, 10.4989688)
+SIN2_INT8 = (-2.85775233e-03, 9.97797741, 18.4656146, 22.6669930)
+
+BODY_BLOCKS = ("encode", "decode.0", "decode.1", "decode.2", "decode.3")
+BODY_NORMS = tuple(f"{block}/norm{k}" for block in BODY_BLOCKS for k in (1, 2))
+
+
+def _res_block_norms(block: str) -> list[str]:
+    return [f"generator/{block}/adain{half}.{layer}" for layer in range(3) for half in (1, 2)]
+
+
+GENERATOR_NORMS = tuple(
+    norm
+    for stage in (0, 1)
+    for block in (f"noise_res.{stage}", *(f"resblocks.{3 * stage + i}" for i in range(3)))
+    for norm in _res_block_norms(block)
+)
+
+
+@dataclass(frozen=True)
+class ConvRange:
+    """How one convolution of a residual block is quantised: measured on speech by tools/calibrate.py.
+
+    `low`, `high`: range of its input; `mean`, `std` [out]: its output a channel, by which int8 outputs are
+    equalised; `out_low`, `out_high`: range of the equalised output.
+    """
+
+    low: float
+    high: float
+    mean: Array
+    std: Array
+    out_low: float
+    out_high: float
+
+
+Ranges = Mapping[str, ConvRange]
+
+
+def _uint8(low: float, high: float) -> tuple[np.float32, np.uint8]:
+    """Scale and zero point that map [low, high] (stretched to hold 0) onto 0…255."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = (high - low) / 255
+    return np.float32(scale), np.uint8(np.clip(round(-low / scale), 0, 255))
+
+
+class _Builder:
+    """Collects nodes and constants; every method returns the name of the tensor it makes."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+        self.norms: list[str] = []
+
+    def constant(self, name: str, value: Any, dtype: Any = None) -> str:
+        self.constants[name] = np.asarray(value, dtype)
+        return name
+
+    def scalar(self, value: float) -> str:
+        return self.constant(f"scalar:{value!r}", np.float32(value))
+
+    def op(self, kind: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
+        name = name or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def conv(self, x: str, path: str, input_scale: Array | None = None) -> str:
+        weight, bias, attributes = self.checkpoint.conv(path)
+        if input_scale is not None:
+            weight = (weight * input_scale.reshape(1, -1, 1)).astype(np.float32)
+        inputs = [x, self.constant(f"{path}.weight", weight)]
+        if bias is not None:
+            inputs.append(self.constant(f"{path}.bias", bias))
+        keep = ("kernel_shape", "pads", "dilations", "strides")
+        return self.op("Conv", inputs, path, **{k: attributes[k] for k in keep})
+
+    def conv_transpose(self, x: str, path: str) -> str:
+        weight, bias, attributes = self.checkpoint.conv_transpose(path)
+        keep = ("kernel_shape", "pads", "dilations", "strides", "group", "output_padding")
+        inputs = [x, self.constant(f"{path}.weight", weight), self.constant(f"{path}.bias", bias)]
+        return self.op("ConvTranspose", inputs, path, **{k: attributes[k] for k in keep if k in attributes})
+
+    def affine(self, path: str) -> tuple[str, str]:
+        """The names of a norm's scale and shift [1, C, 1], in the order in which norms are met."""
+        self.norms.append(path)
+        return f"scale/{path}", f"shift/{path}"
+
+    def norm(self, x: str, path: str) -> str:
+        scale, shift = self.affine(path)
+        return self.op("Add", [self.op("Mul", [x, scale]), shift], path)
+
+    def axes(self, *values: int) -> str:
+        return self.constant(f"axes:{values}", values, np.int64)
+
+    def model(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        """The finished graph, with the packed `scale` and `shift` split among the norms."""
+        sizes = [self.checkpoint.channels(path) for path in self.norms]
+        extra = []
+        if sizes:
+            self.constant("norm_sizes", sizes, np.int64)
+            for kind in ("scale", "shift"):
+                names = [f"{kind}/{path}" for path in self.norms]
+                self.nodes.insert(
+                    0, helper.make_node("Split", [kind, "norm_sizes"], names, name=f"split_{kind}", axis=1)
+                )
+                extra.append(_value(kind, [1, sum(sizes), 1]))
+        return _model(self.nodes, [*inputs, *extra], outputs, self.constants)
+
+
+def _value(name: str, shape: Sequence[Any] | None, kind: int = TensorProto.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def _model(nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], constants: Mapping[str, Array]) -> Any:
+    initializers = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), initializers)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 9  # what onnxruntime 1.20 reads
+    return model
+
+
+def encoder(checkpoint: Checkpoint) -> Any:
+    """tokens int64 [1, n], style [1, 256], speed [1] → features [1, 512, T], f0 and energy [1, 1, 2T], durations [n].
+
+    The published int8 graph up to its features, unchanged: 28 MB, and as fast as float32 or faster.
+    """
+    wanted = {FEATURES: "features", F0: "f0", ENERGY: "energy", DURATIONS: "durations"}
+    inputs = [
+        _value("tokens", [1, "n"], TensorProto.INT64),
+        _value("style", [1, 256]),
+        _value("speed", [1]),
+    ]
+    nodes, constants = _reaching(checkpoint, wanted, {"tokens", "style", "speed"})
+    nodes.append(helper.make_node("Identity", [FEATURES], ["features"]))
+    nodes.append(helper.make_node("Unsqueeze", [F0, "axis_1"], ["f0"]))
+    nodes.append(helper.make_node("Unsqueeze", [ENERGY, "axis_1"], ["energy"]))
+    nodes.append(helper.make_node("Reshape", [DURATIONS, "flat"], ["durations"]))
+    constants |= {"axis_1": np.array([1], np.int64), "flat": np.array([-1], np.int64)}
+    outputs = [
+        _value("features", [1, 512, "frames"]),
+        _value("f0", [1, 1, "half_frames"]),
+        _value("energy", [1, 1, "half_frames"]),
+        _value("durations", ["n"]),
+    ]
+    return _model(nodes, inputs, outputs, constants)
+
+
+def _reaching(
+    checkpoint: Checkpoint, targets: Mapping[str, str], inputs: set[str]
+) -> tuple[list[Any], dict[str, Array]]:
+    """The nodes, in order, and the constants that the target tensors depend on."""
+    needed: set[str] = set()
+    stack = list(targets)
+    while stack:
+        name = stack.pop()
+        if name and name not in needed and name not in inputs:
+            needed.add(name)
+            stack += checkpoint.producer[name].input if name in checkpoint.producer else []
+    nodes = [node for node in checkpoint.graph.node if needed.intersection(node.output)]
+    constants = {name: value for name, value in checkpoint.tensors.items() if name in needed}
+    return nodes, constants
+
+
+def style(checkpoint: Checkpoint) -> Any:
+    """style [1, 128] → affine [1, 2·18698]: each norm's gain (1 + γ), then each norm's bias β, in norm order."""
+    layers = [checkpoint.linear(f"{path}/fc") for path in (*BODY_NORMS, *GENERATOR_NORMS)]
+    sizes = [bias.size // 2 for _, bias in layers]
+    weight = np.concatenate(
+        [w[:, :c] for (w, _), c in zip(layers, sizes, strict=True)]
+        + [w[:, c:] for (w, _), c in zip(layers, sizes, strict=True)],
+        axis=1,
+    )
+    bias = np.concatenate(
+        [1 + b[:c] for (_, b), c in zip(layers, sizes, strict=True)]
+        + [b[c:] for (_, b), c in zip(layers, sizes, strict=True)]
+    )
+    node = helper.make_node("Gemm", ["style", "weight", "bias"], ["affine"])
+    constants = {"weight": weight.astype(np.float32), "bias": bias.astype(np.float32)}
+    return _model([node], [_value("style", [1, 128])], [_value("affine", [1, bias.size])], constants)
+
+
+def snake_gain(checkpoint: Checkpoint) -> Array:
+    """What each generator norm's scale and shift are multiplied by: α/π, so that the snake's sine has period 1."""
+    gains = []
+    for path in GENERATOR_NORMS:
+        block, name = path.rsplit("/", 1)
+        half, layer = int(name[5]), int(name[7])
+        gains.append(checkpoint.alpha(block, half, layer) / np.pi)
+    return np.concatenate(gains).astype(np.float32)
+
+
+def body(checkpoint: Checkpoint) -> Any:
+    """features [1, 512, t], f0 and energy [1, 1, 2t], scale, shift → body [1, 512, 2t]."""
+    b = _Builder(checkpoint)
+    pitch, loudness = b.conv("f0", "F0_conv"), b.conv("energy", "N_conv")
+    side = b.conv("features", "asr_res/asr_res.0")
+    x = _body_block(b, b.op("Concat", ["features", pitch, loudness], axis=1), "encode")
+    for block in BODY_BLOCKS[1:]:
+        x = _body_block(b, b.op("Concat", [x, side, pitch, loudness], axis=1), block, upsample=block == "decode.3")
+    b.op("Identity", [x], "body")
+    inputs = [_value("features", [1, 512, "t"]), _value("f0", [1, 1, "t2"]), _value("energy", [1, 1, "t2"])]
+    return b.model(inputs, [_value("body", [1, 512, "t2"])])
+
+
+def _body_block(b: _Builder, x: str, path: str, upsample: bool = False) -> str:
+    """Adaptive residual block: (shortcut + conv(act(norm(conv(act(norm(x))))))) / √2."""
+    short = x
+    if upsample:
+        twice = b.constant("twice", [1, 1, 2], np.float32)
+        short = b.op(
+            "Resize", [x, "", twice], mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric"
+        )
+    short = b.conv(short, f"{path}/conv1x1")
+    y = b.op("LeakyRelu", [b.norm(x, f"{path}/norm1")], alpha=0.2)
+    if upsample:
+        y = b.conv_transpose(y, f"{path}/pool")
+    y = b.conv(y, f"{path}/conv1")
+    y = b.op("LeakyRelu", [b.norm(y, f"{path}/norm2")], alpha=0.2)
+    y = b.conv(y, f"{path}/conv2")
+    return b.op("Mul", [b.op("Add", [y, short]), b.scalar(float(1 / np.sqrt(2)))])
+
+
+def generator(checkpoint: Checkpoint, ranges: Ranges | None = None) -> Any:
+    """body [1, 512, n], phase [1, 9, n+2] in cycles, voiced [1, 1, n+2], scale, shift → audio [300·n].
+
+    `phase` and `voiced` carry one more half-frame at each side, so that interpolation needs no padding.
+    With `ranges` the 48 convolutions of the residual blocks run in int8: 4 times faster on a CPU with VNNI.
+    """
+    b = _Builder(checkpoint)
+    harmonics = _source_spectrum(b)
+    x = "body"
+    for stage in (0, 1):
+        x = b.op("LeakyRelu", [x], alpha=0.1)
+        noise = b.conv(harmonics, f"generator/noise_convs.{stage}")
+        noise = _res_block(b, noise, f"generator/noise_res.{stage}", ranges)
+        x = b.conv_transpose(x, f"generator/ups.{stage}")
+        if stage == 1:  # the source's STFT has one frame more than the upsampled body
+            x = b.op("Pad", [x, b.constant("one_left", [0, 0, 1, 0, 0, 0], np.int64)], mode="reflect")
+        x = b.op("Add", [x, noise])
+        first, second, third = (_res_block(b, x, f"generator/resblocks.{3 * stage + i}", ranges) for i in range(3))
+        x = b.op("Mul", [b.op("Add", [b.op("Add", [first, second]), third]), b.scalar(1 / 3)])
+    _inverse_spectrum(b, b.op("LeakyRelu", [x], alpha=0.01))
+    inputs = [_value("body", [1, 512, "n"]), _value("phase", [1, HARMONICS, "wide"]), _value("voiced", [1, 1, "wide"])]
+    return b.model(inputs, [_value("audio", ["samples"])])
+
+
+def _source_spectrum(b: _Builder) -> str:
+    """The harmonic source's magnitudes and phases [1, 22, 60·n + 1]: 9 sines → linear → tanh → STFT (20, hop 5)."""
+    up = b.constant("upsample_300", [1, 1, 300], np.float32)
+    phase = b.op("Resize", ["phase", "", up], mode="linear", coordinate_transformation_mode="half_pixel")
+    voiced = b.op(
+        "Resize", ["voiced", "", up], mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric"
+    )
+    sines = b.op("Mul", [b.op("Sin", [b.op("Mul", [phase, b.scalar(float(2 * np.pi))])]), voiced])
+    amplitude = b.checkpoint.constant(f"{DECODER}generator/m_source/l_sin_gen/Constant_10_output_0")
+    weight = b.checkpoint.constant("onnx::MatMul_6993").reshape(1, HARMONICS, 1) * amplitude
+    bias = b.checkpoint.constant("decoder.decoder.generator.m_source.l_linear.bias")
+    linear = [sines, b.constant("source.weight", weight, np.float32), b.constant("source.bias", bias, np.float32)]
+    source = b.op("Tanh", [b.op("Conv", linear)])
+    # The two outer half-frames served interpolation; the STFT looks 10 samples to either side.
+    source = b.op("Slice", [source, b.axes(290), b.axes(-290), b.axes(2)], "source")
+    return _stft(b, source)
+
+
+def _stft(b: _Builder, source: str) -> str:
+    window = b.constant("hann_20", b.checkpoint.constant(f"{DECODER}generator/Constant_17_output_0"))
+    hop, length = b.constant("hop", np.int64(5)), b.constant("fft", np.int64(20))
+    spectrum = b.op("STFT", [b.op("Squeeze", [source, b.axes(1)]), hop, window, length], onesided=1)
+    spectrum = b.op("Transpose", [spectrum], perm=[3, 0, 2, 1])
+    real = b.op("Gather", [spectrum, b.constant("real", np.int64(0))], axis=0)
+    imag = b.op("Gather", [spectrum, b.constant("imag", np.int64(1))], axis=0)
+    magnitude = b.op("Sqrt", [b.op("Add", [b.op("Mul", [real, real]), b.op("Mul", [imag, imag])])])
+    zero, pi = b.scalar(0.0), b.scalar(float(np.pi))
+    angle = b.op("Atan", [b.op("Div", [imag, real])])
+    turned = b.op("Where", [b.op("Greater", [imag, zero]), b.op("Add", [angle, pi]), b.op("Sub", [angle, pi])])
+    phase = b.op("Where", [b.op("Less", [real, zero]), turned, angle])
+    return b.op("Concat", [magnitude, phase], "harmonics", axis=1)
+
+
+def _inverse_spectrum(b: _Builder, x: str) -> None:
+    """conv_post → log magnitude and phase [11 each] → inverse STFT as one transposed convolution."""
+    (post,) = (node for node in b.checkpoint.graph.node if node.op_type == "Conv")
+    weight = b.constant("conv_post.weight", b.checkpoint.tensors[post.input[1]])
+    bias = b.constant("conv_post.bias", b.checkpoint.tensors[post.input[2]])
+    x = b.op("Conv", [x, weight, bias], kernel_shape=[7], pads=[3, 3])
+    log_magnitude = b.op("Slice", [x, b.axes(0), b.axes(11), b.axes(1)])
+    phase = b.op("Sin", [b.op("Slice", [x, b.axes(11), b.axes(22), b.axes(1)])])
+    magnitude = b.op("Exp", [log_magnitude])
+    real, imag = b.op("Mul", [magnitude, b.op("Cos", [phase])]), b.op("Mul", [magnitude, b.op("Sin", [phase])])
+    basis = b.checkpoint.constant("decoder.decoder.generator.stft.istft.stft.inverse_basis")
+    gain = b.checkpoint.constant(f"{DECODER}generator/istft/stft/Constant_19_output_0")
+    kernel = b.constant("inverse_basis", basis * gain, np.float32)
+    audio = b.op(
+        "ConvTranspose", [b.op("Concat", [real, imag], axis=1), kernel], kernel_shape=[20], strides=[5], pads=[10, 10]
+    )
+    b.op("Squeeze", [audio, b.axes(0, 1)], "audio")
+
+
+def _res_block(b: _Builder, x: str, path: str, ranges: Ranges | None) -> str:
+    """Three pairs of norm → snake → convolution, each pair added to its input."""
+    for layer in range(3):
+        if ranges is None:
+            y = _snake_conv(b, b.norm(x, f"{path}/adain1.{layer}"), path, 1, layer)
+            y = _snake_conv(b, b.norm(y, f"{path}/adain2.{layer}"), path, 2, layer)
+            x = b.op("Add", [y, x])
+        else:
+            x = _int8_pair(b, x, path, layer, ranges)
+    return x
+
+
+def _snake(b: _Builder, w: str, coefficients: Sequence[float]) -> str:
+    """w + sin²(πw)/π: the snake activation in units of its own period."""
+    r = b.op("Sub", [w, b.op("Floor", [w])])
+    q = b.op("Sub", [r, b.op("Mul", [r, r])])
+    terms = [b.scalar(c / float(np.pi)) for c in coefficients]
+    y = b.op("Mul", [q, terms[-1]])
+    for term in reversed(terms[:-1]):
+        y = b.op("Mul", [b.op("Add", [y, term]), q])
+    return b.op("Add", [w, y])
+
+
+def _snake_conv(b: _Builder, w: str, path: str, half: int, layer: int) -> str:
+    alpha = b.checkpoint.alpha(path, half, layer)
+    return b.conv(_snake(b, w, SIN2_EXACT), f"{path}/convs{half}.{layer}", input_scale=np.pi / alpha)
+
+
+def _int8_pair(b: _Builder, x: str, path: str, layer: int, ranges: Ranges) -> str:
+    """One pair in int8. Each convolution's output is centred and scaled a channel before it is rounded."""
+    first, second = f"{path}/convs1.{layer}", f"{path}/convs2.{layer}"
+    y = _int8_conv(b, b.norm(x, f"{path}/adain1.{layer}"), path, 1, layer, ranges[first])
+    scale, shift = b.affine(f"{path}/adain2.{layer}")
+    y = _dequantize(b, y, first, ranges[first], scale, shift)
+    y = _int8_conv(b, y, path, 2, layer, ranges[second])
+    y = _dequantize(b, y, second, ranges[second])
+    return b.op("Add", [y, x])
+
+
+def _int8_conv(b: _Builder, w: str, path: str, half: int, layer: int, r: ConvRange) -> str:
+    """snake → uint8 → QLinearConv → uint8. The weights are the checkpoint's own integers."""
+    name = f"{path}/convs{half}.{layer}"
+    scale, zero = _uint8(r.low, r.high)
+    out_scale, out_zero = _uint8(r.out_low, r.out_high)
+    channel_scale = scale / (np.pi / b.checkpoint.alpha(path, half, layer))
+    q = b.op(
+        "QuantizeLinear",
+        [
+            _snake(b, w, SIN2_INT8),
+            b.constant(f"{name}.in_scales", channel_scale, np.float32),
+            b.constant(f"{name}.in_zeros", np.full(channel_scale.size, zero)),
+        ],
+        axis=1,
+    )
+    weight, weight_scale = b.checkpoint.conv_int8(name)
+    _, bias, attributes = b.checkpoint.conv(name)
+    assert bias is not None
+    inputs = [
+        q,
+        b.constant(f"{name}.in_scale", scale),
+        b.constant(f"{name}.in_zero", zero),
+        b.constant(f"{name}.weight", weight),
+        b.constant(f"{name}.weight_scale", weight_scale / r.std, np.float32),
+        b.constant(f"{name}.weight_zero", np.zeros(len(weight), np.int8)),
+        b.constant(f"{name}.out_scale", out_scale),
+        b.constant(f"{name}.out_zero", out_zero),
+        b.constant(f"{name}.bias", np.round((bias - r.mean) / (scale * weight_scale)), np.int32),
+    ]
+    keep = ("kernel_shape", "pads", "dilations")
+    return b.op("QLinearConv", inputs, name, **{k: attributes[k] for k in keep})
+
+
+def _dequantize(b: _Builder, q: str, name: str, r: ConvRange, scale: str = "", shift: str = "") -> str:
+    """uint8 → float, undoing the equalisation; with a norm's scale and shift, applying those in the same step."""
+    out_scale, out_zero = _uint8(r.out_low, r.out_high)
+    zeros = b.constant(f"{name}.out_zeros", np.full(len(r.std), out_zero))
+    step = b.constant(f"{name}.out_scales", r.std * out_scale, np.float32)
+    mean = b.constant(f"{name}.mean", r.mean.reshape(1, -1, 1), np.float32)
+    if scale:
+        flat = b.op("Squeeze", [scale, b.axes(0, 2)])
+        step = b.op("Mul", [flat, step])
+        mean = b.op("Add", [b.op("Mul", [scale, mean]), shift])
+    return b.op("Add", [b.op("DequantizeLinear", [q, step, zeros], axis=1), mean])
+
+
+def save(model: Any, path: str) -> None:
+    """Write a model; it must be valid ONNX."""
+    onnx.save(model, path)

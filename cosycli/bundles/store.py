@@ -1,0 +1,163 @@
+"""Where bundles lie on disk: the home folder, building under a lock, the manifest, and noticing damage.
+
+Knows no model family: the caller passes the function that fills an empty folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosycli.errors import CosyError, ModelError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a bundle says of itself. `files` maps each file to its size and SHA-256."""
+
+    name: str
+    family: str  # the module in cosycli.backends that speaks it
+    version: str  # changes whenever the family's graphs do: an older bundle is rebuilt
+    precision: str
+    licence: str
+    rate: int
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+
+def home() -> Path:
+    """The folder of all caches: `COSY_HOME`, else the platform's user cache folder."""
+    asked = os.environ.get("COSY_HOME")
+    if asked:
+        return Path(asked).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("cosy", appauthor=False))
+
+
+def bundle_path(name: str) -> Path:
+    """The folder of a bundle, whether or not it exists."""
+    return home() / "bundles" / name
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a bundle, or None where there is none or it cannot be read."""
+    try:
+        fields = json.loads((folder / MANIFEST).read_text("utf-8"))
+        files = {name: (int(size), str(digest)) for name, (size, digest) in fields.pop("files").items()}
+        return Manifest(**fields, files=files)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def intact(folder: Path, manifest: Manifest, *, thorough: bool = False) -> bool:
+    """Whether every file has its size (or, if thorough, its digest: 0.2 s for the embedded voice)."""
+    for name, (size, digest) in manifest.files.items():
+        path = folder / name
+        try:
+            if path.stat().st_size != size or (thorough and file_digest(path) != digest):
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def ensure(
+    wanted: Manifest,
+    build: Callable[[Path], None],
+    *,
+    rebuild: bool = False,
+    waiting: Callable[[], None] = lambda: None,
+) -> Path:
+    """The bundle's folder, built first if it is missing, damaged, or of another version.
+
+    One process builds, others wait (`waiting` is called once if so). The folder appears complete or not at all.
+    Raises ModelError where the cache cannot be written.
+    """
+    folder = bundle_path(wanted.name)
+    if not rebuild and _usable(folder, wanted):
+        return folder
+    with _lock(folder, waiting):
+        if rebuild or not _usable(folder, wanted, thorough=True):
+            _replace(folder, wanted, build)
+    return folder
+
+
+def _usable(folder: Path, wanted: Manifest, *, thorough: bool = False) -> bool:
+    found = read_manifest(folder)
+    same = found is not None and (found.family, found.version) == (wanted.family, wanted.version)
+    return same and found is not None and intact(folder, found, thorough=thorough)
+
+
+def _lock(folder: Path, waiting: Callable[[], None]) -> Any:
+    import filelock
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder.parent / f"{folder.name}.lock")
+        try:
+            return lock.acquire(timeout=0)
+        except filelock.Timeout:
+            waiting()
+            return lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        raise _unwritable(folder, error) from error
+
+
+def _replace(folder: Path, wanted: Manifest, build: Callable[[Path], None]) -> None:
+    _sweep(folder)
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    try:
+        build(scratch)
+        _write_manifest(scratch, wanted)
+        old = scratch.with_name(f"{scratch.name}-old")
+        if folder.exists():
+            folder.rename(old)
+        scratch.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except CosyError:
+        raise
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed build of the same bundle left; the lock is ours, so nobody is using it."""
+    for stale in folder.parent.glob(f".{folder.name}-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+def _write_manifest(folder: Path, wanted: Manifest) -> None:
+    files = {p.name: (p.stat().st_size, file_digest(p)) for p in sorted(folder.iterdir())}
+    fields = asdict(wanted) | {"files": files}
+    (folder / MANIFEST).write_text(json.dumps(fields, indent=1), "utf-8")
+
+
+def _unwritable(folder: Path, error: BaseException) -> ModelError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ModelError(
+        f"cannot build the voice in {folder.parent}: {reason}",
+        "free some space (250 MB are needed) or set COSY_HOME to a folder that can be written",
+    )

@@ -1,0 +1,227 @@
+"""Text in, chunks out. Pulled: nothing runs until the next chunk is asked for, and closing the stream stops the work.
+
+One engine a process, built on first use, shared by all subcommands and safe for many threads.
+Knows no model family, file or device.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cosycli.errors import ModelError, UsageError
+from cosycli.types import Chunk, Options, Samples, Sentence, TimedWord, Voice
+
+if TYPE_CHECKING:
+    from cosycli.backends import Backend, Family
+    from cosycli.text.lexicon import Lexicon
+
+DEFAULT_MODEL = "kokoro"
+SPEED_RANGE = (0.5, 2.0)
+
+# The silence between two sentences is what their edges keep plus what is added to reach the sentence's pause.
+# A piece cut at a comma keeps less after it, so that the cut is not heard.
+SENTENCE_TAIL, CLAUSE_TAIL = 0.25, 0.08
+LEAD = 0.1
+CLAUSE_PAUSE = 0.2  # a shorter pause than this is a cut within a sentence
+SENTENCE_PAUSE = 0.3
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long it took to open the model, and whether the bundle had to be built."""
+
+    load_seconds: float
+    built: bool
+
+
+class Engine:
+    """Speaks with one model. Cheap to make: the model is opened when it is first needed, or by `open`."""
+
+    def __init__(self, model: str = DEFAULT_MODEL, *, progress: Progress = lambda step: None) -> None:
+        self.model = model
+        self.timing: Timing | None = None
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._backend: Backend | None = None
+        self._voices: dict[str, Voice] = {}
+
+    @property
+    def family(self) -> Family:
+        """The model's family."""
+        from cosycli import backends
+
+        return backends.family(self.model)
+
+    def voice(self, name: str | None = None) -> Voice:
+        """A voice with its arrays, loaded once. Raises ModelError where there is no such voice."""
+        from cosycli.bundles.embedded import default_voice
+
+        name = name or default_voice()
+        if name not in self._voices:
+            self._voices[name] = self.family.voice(None, name)
+        return self._voices[name]
+
+    def open(self, *, rebuild: bool = False) -> Backend:
+        """The backend, assembled and opened on the first call. Raises ModelError."""
+        with self._lock:
+            if self._backend is None or rebuild:
+                self._backend = self._load(rebuild)
+            return self._backend
+
+    def _load(self, rebuild: bool) -> Backend:
+        from cosycli.bundles import embedded
+
+        started = time.perf_counter()
+        folder, built = embedded.ensure(self._progress, rebuild=rebuild)
+        try:
+            backend = self.family.load(folder)
+        except ModelError:
+            if built:
+                raise
+            # Sizes were right but a graph does not open: the cache is damaged inside. Mend it once.
+            self._progress("the cached voice is damaged; assembling it anew")
+            folder, built = embedded.ensure(self._progress, rebuild=True)
+            backend = self.family.load(folder)
+        self.timing = Timing(time.perf_counter() - started, built)
+        return backend
+
+    def open_in_background(self) -> None:
+        """Begin to open the model in a thread, so that reading text and opening graphs overlap."""
+        threading.Thread(target=self._open_quietly, daemon=True).start()
+
+    def _open_quietly(self) -> None:
+        try:
+            self.open()
+        except Exception:
+            return  # the caller's own `open` meets the same error, where it can be told
+
+    def stream(
+        self,
+        text: str | Iterable[str],
+        *,
+        voice: str | None = None,
+        options: Options | None = None,
+        lexicon: Lexicon | None = None,
+    ) -> Iterator[Chunk]:
+        """Yield the text's audio chunk by chunk. The same text, voice and options give the same samples.
+
+        `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete.
+        Raises UsageError for a bad speed, ModelError for a missing voice or model, InferenceError.
+        """
+        options = options or Options()
+        check_speed(options.speed)
+        return self._speak(sentences(text, options, lexicon), self.voice(voice), options)
+
+    def _speak(self, texts: Iterator[Sentence], voice: Voice, options: Options) -> Iterator[Chunk]:
+        clock = _Clock()
+        silent = 0.0  # seconds of silence that have to come before the next sentence
+        for sentence in texts:
+            if sentence.words:
+                backend = self.open()
+                clock.rate = backend.rate
+                if silent > 0:
+                    yield clock.pause(silent)
+                with closing(_shaped(backend, sentence, voice, options, clock)) as chunks:
+                    yield from chunks
+                silent = max(0.0, sentence.pause - _tail(sentence) - LEAD)
+            else:  # a pause that was asked for
+                silent += sentence.pause
+        if silent > SENTENCE_PAUSE and clock.rate:
+            yield clock.pause(silent)  # a break tag that ends the text
+
+
+class _Clock:
+    """Counts samples, so that every chunk knows its place in the stream and nothing drifts."""
+
+    def __init__(self) -> None:
+        self.rate = 0
+        self.samples = 0
+
+    @property
+    def now(self) -> float:
+        """Seconds of audio given out so far."""
+        return self.samples / self.rate
+
+    def pause(self, seconds: float) -> Chunk:
+        """A chunk of silence."""
+        from cosycli.audio.join import silence
+
+        return self.chunk(silence(seconds, self.rate), None, (), last=False)
+
+    def chunk(self, samples: Samples, sentence: Sentence | None, words: tuple[TimedWord, ...], *, last: bool) -> Chunk:
+        """The next chunk of the stream."""
+        start = self.now
+        self.samples += len(samples)
+        return Chunk(samples, self.rate, start, sentence, words, last)
+
+
+def _tail(sentence: Sentence) -> float:
+    return CLAUSE_TAIL if sentence.pause < CLAUSE_PAUSE else SENTENCE_TAIL
+
+
+def _shaped(backend: Backend, sentence: Sentence, voice: Voice, options: Options, clock: _Clock) -> Generator[Chunk, None, None]:
+    """One sentence's chunks: edges trimmed, peaks guarded, the end faded, word times from the stream's start."""
+    import numpy as np
+
+    from cosycli.audio.join import SentenceShaper
+
+    shaper = SentenceShaper(backend.rate, LEAD, _tail(sentence))
+    origin = clock.now
+    waiting: list[TimedWord] = []
+    with closing(backend.synthesize(sentence, voice, options)) as pieces:
+        for piece in pieces:
+            samples = shaper.push(piece.samples)
+            waiting += piece.words
+            if piece.last:
+                samples = np.concatenate((samples, shaper.finish()))
+            if len(samples) or piece.last:
+                words = tuple(_moved(word, origin - shaper.skipped) for word in waiting)
+                waiting = []
+                yield clock.chunk(samples, sentence, words, last=piece.last)
+
+
+def _moved(word: TimedWord, seconds: float) -> TimedWord:
+    return TimedWord(word.text, max(0.0, word.start + seconds), max(0.0, word.end + seconds))
+
+
+def sentences(text: str | Iterable[str], options: Options, lexicon: Lexicon | None = None) -> Iterator[Sentence]:
+    """The text's sentences in order, each with its pronunciation; needs no model."""
+    from cosycli.text.pronounce import pronounce
+    from cosycli.text.segment import segments
+
+    pieces = [text] if isinstance(text, str) else text
+    for sentence in segments(pieces, normalize=options.normalize):
+        words = pronounce(sentence.text, lexicon) if sentence.text else ()
+        if any(word.sounds for word in words) or not sentence.text:
+            yield replace(sentence, words=words)
+
+
+def check_speed(speed: float | None) -> None:
+    """Raise UsageError where a speed is outside 0.5 to 2."""
+    low, high = SPEED_RANGE
+    if speed is not None and not low <= speed <= high:
+        raise UsageError(f"speed {speed:g} is out of range", f"give a speed from {low:g} to {high:g}; 1 is normal")
+
+
+_process: Engine | None = None
+_process_lock = threading.Lock()
+
+
+def get_engine(model: str | None = None, *, progress: Progress = lambda step: None) -> Engine:
+    """The process's one engine, made on the first call. Raises UsageError if another model is asked for later."""
+    global _process
+    with _process_lock:
+        if _process is None:
+            _process = Engine(model or DEFAULT_MODEL, progress=progress)
+        if model and model != _process.model:
+            raise UsageError(
+                f"this process already speaks with {_process.model}, not {model}", "start another process for it"
+            )
+        return _process
