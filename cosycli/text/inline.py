@@ -35,7 +35,7 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,500})\](?:" + _TARGET + r"|\[[^\[\]\n]{0,100
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,64}\]|【\d{1,4}†[^【】\n]{0,80}】")
 _AUTOLINK = re.compile(r"<((?:[A-Za-z][A-Za-z0-9+.-]{1,20}:|[\w.+-]{1,64}@)[^\s<>]{1,2000})>")
 # A path ends at a space, at Chinese text and at marks that are never part of an address.
-_PATH = r"(?:[/?#][^\s<>\"“”‘’«»，。！？；：、（）【】《》「」\u3400-\u9fff]{0,2000})?"
+_PATH = r"(?:[/?#][^\s<>\"“”‘’«»，。！？；：、（）【】《》「」\u3400-\u9fff\ue010]{0,2000})?"
 _URL = re.compile(
     r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]{1,12}://|(?=www\.))(?:[^\s/@<>]{1,64}@)?"
     r"((?:[A-Za-z0-9](?:[\w-]{0,62})\.){0,8}[A-Za-z0-9][\w-]{0,62})(:\d{1,5})?" + _PATH,
@@ -61,8 +61,8 @@ def plain(text: str, *, markup: bool = True) -> str:
     if "[" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", _FOOTNOTE.sub("", text)))
     text = _ESCAPE.sub(r"\1", emphasis(_entities(_settle(_tags(text)))))
-    parts = text.split(_CODE_MARK)
-    return _no_tokens("".join(part + code for part, code in zip(parts, [*codes, ""], strict=True)))
+    waiting = iter(codes)
+    return _no_tokens(re.sub(_CODE_MARK, lambda _: next(waiting), text) if codes else text)
 
 
 def _settle(text: str) -> str:

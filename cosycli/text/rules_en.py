@@ -339,11 +339,11 @@ SECOND: tuple[Rule, ...] = (
     (re.compile(NUMBER), _plain),
 )
 
-_ARROW = re.compile(r"\s*(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s*")
+_ARROW = re.compile(r"\s?(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s?")
 _SIGN = re.compile(pattern(SIGNS))
 SIGN_RULES: tuple[Rule, ...] = (
     (_ARROW, " to "),
-    (re.compile(r"\s*(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s*"), ", "),
+    (re.compile(r"\s?(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s?"), ", "),
     (re.compile("↑"), " up "),
     (re.compile("↓"), " down "),
     (_SIGN, lambda m: f" {SIGNS[m[0]][1]} "),

@@ -319,18 +319,18 @@ SECOND: tuple[Rule, ...] = (
     (re.compile(r"(?<=[\w)）])²"), "的平方"),
     (re.compile(r"(?<=[\w)）])³"), "的立方"),
     (re.compile(r"(?<=\d)([万亿千百])\+"), r"\1多"),
-    (re.compile(r"(\d+)\+(?!\s?\d)"), _plus),
+    (re.compile(r"(?<!\d)(\d{1,20})\+(?!\s?\d)"), _plus),
     (re.compile(r"(?<![\d.])(?:0[05]|[5-9][05])(?=后(?![面来退期续排]))|(?<![\d.])0\d+(?![\d.])"), lambda m: zh_digits(m[0])),
     (re.compile(rf"(?<![\d.,])(?:11[0249]|12[02]|123[014][56]|10086|10010|95\d{{3}})(?![\d.,{_MEASURES}])"), _phone),
     (re.compile(rf"(?<![\d.,])(?<![{_NOT_A_YEAR}])((?:19|20)\d[1-9])(?![\d.,万亿{_MEASURES}])(?!\s?[-+*/×÷=])"), lambda m: zh_digits(m[1])),
 )
 
-_ARROW = re.compile(r"\s*(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s*")
+_ARROW = re.compile(r"\s?(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s?")
 _OPERAND = rf"[\w)）{HAN}]"
 _SIGN = re.compile(pattern(SIGNS))
 SIGN_RULES: tuple[Rule, ...] = (
     (_ARROW, "到"),
-    (re.compile(r"\s*(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s*"), "，"),
+    (re.compile(r"\s?(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s?"), "，"),
     (re.compile("↑"), "上升"),
     (re.compile("↓"), "下降"),
     (_SIGN, lambda m: SIGNS[m[0]][0]),
@@ -349,7 +349,9 @@ SIGN_RULES: tuple[Rule, ...] = (
     (re.compile("[•‣]"), "，"),
 )
 
-_CLAUSE = re.compile(rf"[{HAN}A-Za-z\d.%:/]*\d[{HAN}A-Za-z\d.%:/]*")
+# What the grammar is given: a number with the letters around it that may decide how it is read. It takes
+# 0.4 ms a character, and more context than this has never changed a reading.
+_CLAUSE = re.compile(rf"[{HAN}A-Za-z]{{0,4}}\d[\d.%:/]{{0,30}}[{HAN}A-Za-z]{{0,6}}")
 _DIGITS = re.compile(r"\d+")
 
 
