@@ -49,7 +49,7 @@ PLAYERS = (
     Player("pw-cat", ("--playback", "--raw", "--rate={rate}", "--channels=1", "--format=s16", "-"), needs="--raw"),
     Player(
         "paplay",
-        ("--raw", "--format=s16le", "--rate={rate}", "--channels=1", "--latency-msec=100", "--client-name=cosy"),
+        ("--raw", "--format=s16le", "--rate={rate}", "--channels=1", "--latency-msec=250", "--client-name=cosy"),
     ),
     Player("aplay", ("-q", "-t", "raw", "-f", "S16_LE", "-r", "{rate}", "-c", "1", "--buffer-time=200000", "-")),
     Player("ffplay", ("-nodisp", "-autoexit", *QUICK, "-f", "s16le", "-ar", "{rate}", "-i", "-")),

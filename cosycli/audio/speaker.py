@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     Frames = NDArray[np.int16]
 
 AHEAD = 10.0  # seconds synthesised before they are heard, and no more: 0.5 MB
-LATENCY = 0.1  # PortAudio's "low" (9 ms on ALSA) does not survive a callback in Python beside a busy interpreter
+LATENCY = 0.15  # PortAudio's "low" (9 ms on ALSA) does not survive a callback in Python beside a busy interpreter
+# Silence after the end. ALSA's PulseAudio plugin drops its last buffer at a stop that should play it out, and that is
+# more than the latency it reports (0.125 s for 0.1); what is dropped must not be speech.
+TAIL = 0.3
 COMMON_RATES = (48000, 44100)
 PATIENCE = 5.0  # seconds without a callback after which a device is taken for dead; Bluetooth needs 2 to wake
 SLICE = 0.02  # waits come in slices, so that Ctrl-C and a dead device are noticed
@@ -177,8 +180,7 @@ class Speaker:
         if self._resampler is not None:
             self._put(to_int16(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True)))
         require_sound(self._frames)
-        # Silence for the device's own buffer, in case its driver drops that one instead of playing it out.
-        self._feed.finish(tail=round(min(_latency(self._stream), 0.5) * self._stream_rate))
+        self._feed.finish(tail=round(max(TAIL, 2 * min(_latency(self._stream), 0.5)) * self._stream_rate))
         self._wait(self._feed.stopped.is_set)
         if self._feed.waiting:
             raise self._died()

@@ -159,11 +159,10 @@ def vtt(subtitles: SubtitleCollector) -> str:
 
 def lrc(subtitles: SubtitleCollector) -> str:
     """Lyrics: a start time a line; an empty line ends one before a pause."""
-    cues = subtitles.cues(lines=1)
-    out = []
-    for cue, following in zip(cues, [*cues[1:], None], strict=True):
+    cues, out = subtitles.cues(lines=1), []
+    for index, cue in enumerate(cues):
         out.append(f"[{_lrc_clock(cue.start)}]{_lrc_text(cue)}\n")
-        if following is None or following.start - cue.end > 1.0:
+        if index + 1 == len(cues) or cues[index + 1].start - cue.end > 1.0:
             out.append(f"[{_lrc_clock(cue.end)}]\n")
     return "".join(out)
 
@@ -201,7 +200,7 @@ def _split(text: str, room: int, lines: int) -> Iterator[tuple[int, int]]:
     breaks, begin = _tokens(text), 0
     while begin < len(text):
         end = len(text)
-        if not _fits(text[begin:], lines):
+        if len(text) - begin > room or not _fits(text[begin:], lines):
             end = _best_end(text, begin, breaks, room, lines)
         yield begin, end
         begin = end

@@ -1,0 +1,5 @@
+"""TODO"""
+
+
+def file() -> None:
+    """x"""

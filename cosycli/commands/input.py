@@ -1,0 +1,53 @@
+"""Where `speak` and `file` get their text: words on the command line, a file, standard input as it arrives."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cosycli.errors import CosyError, UsageError
+from cosycli.text import encoding
+
+BLOCK = 65536  # bytes
+
+
+def stdin_is_piped() -> bool:
+    """Whether something other than a terminal is connected to standard input."""
+    try:
+        return sys.stdin is not None and not sys.stdin.isatty()
+    except ValueError:
+        return False
+
+
+def stdin_pieces(encoding_name: str | None) -> Iterator[str]:
+    """Text from standard input, piece by piece, as soon as it is there."""
+    return encoding.decoded(_stdin_blocks(), encoding_name)
+
+
+def _stdin_blocks() -> Iterator[bytes]:
+    if sys.stdin is None:
+        return
+    number = sys.stdin.fileno()
+    while block := os.read(number, BLOCK):
+        yield block
+
+
+def file_text(path: Path | str, encoding_name: str | None) -> str:
+    """A text file's content. Raises CosyError where it cannot be read, UsageError where it is no text."""
+    return encoding.decode(read_bytes(path), encoding_name, str(path))
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """A file's bytes; errors name the path and the reason."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise CosyError(f"cannot read {path}: it is a folder", "`cosy file` turns folders into audio")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {path}", "check the name; quote it if it has spaces") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CosyError(f"cannot read {path}: {reason}", "check the path and its permissions") from error

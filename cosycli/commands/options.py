@@ -1,0 +1,36 @@
+"""Every option that several commands share, defined once: name, environment variable, help text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+VoiceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--voice", "-V", envvar="COSY_VOICE", help="Who speaks; `cosy voices` lists them.", show_default=False
+    ),
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", "-m", envvar="COSY_MODEL", help="Which model speaks.", show_default="kokoro")
+]
+SpeedOption = Annotated[float, typer.Option("--speed", "-s", help="How fast: 0.5 to 2, where 1 is normal.")]
+NormalizeOption = Annotated[
+    bool, typer.Option("--normalize/--no-normalize", help="Read numbers, dates and symbols as words.")
+]
+LexiconOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lexicon", metavar="FILE", help="Pronunciations, a line each: 重庆 = chong2 qing4.", show_default=False
+    ),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", metavar="NAME", help="Encoding of the text; found out if not given.", show_default=False
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="More words on stderr.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON on stdout.")]

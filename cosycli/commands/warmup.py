@@ -1,0 +1,5 @@
+"""TODO"""
+
+
+def warmup() -> None:
+    """x"""

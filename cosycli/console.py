@@ -1,0 +1,87 @@
+"""Words on stderr, results on stdout: notes, details, steps, tables, JSON.
+
+Knows nothing of what is said. Colour, spinners and bars only on a terminal; rich is imported only where it draws.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Console:
+    """How talkative this run is. `json` sends results to stdout as JSON; words go to stderr in any case."""
+
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    def note(self, text: str) -> None:
+        """A line that people want to see."""
+        if not self.quiet:
+            say(text)
+
+    def detail(self, text: str) -> None:
+        """A line for --verbose."""
+        if self.verbose and not self.quiet:
+            say(text)
+
+    def step(self, text: str) -> None:
+        """One step of slow work that happens once, such as assembling the voice."""
+        self.note(f"{text} …")
+
+
+def say(text: str) -> None:
+    """A line on stderr; a closed stderr is no reason to fail."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def error(message: str, hint: str = "") -> None:
+    """What is wrong, and what to do."""
+    say(f"{_paint('error:', '31;1')} {message}")
+    if hint:
+        say(f"{_paint('hint:', '36')} {hint}")
+
+
+def _paint(text: str, code: str) -> str:
+    import os
+
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if not on_terminal or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def out(text: str) -> None:
+    """A line on stdout: something that was asked for."""
+    print(text, flush=True)
+
+
+def out_json(value: Any) -> None:
+    """A value on stdout as JSON, on one line so that lines can be told apart."""
+    out(json.dumps(value, ensure_ascii=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """A table on stdout: drawn on a terminal, tab-separated without a title elsewhere."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            out("\t".join(row))
+        return
+    from rich import box
+    from rich.console import Console as Rich
+    from rich.table import Table
+
+    drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        drawn.add_column(column, justify="right" if index in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*row)
+    Rich().print(drawn)
