@@ -40,16 +40,20 @@ class Recorder:
         self.samples = np.zeros(0, np.float32)
 
     def __enter__(self) -> Recorder:
-        command = ["parec", "--device=cosy_test.monitor", "--format=s16le", f"--rate={RATE}", "--channels=1"]
+        form = ["--raw", "--format=s16le", f"--rate={RATE}", "--channels=1", "--latency-msec=50"]
         with open(self.file, "wb") as out:
-            self.process = subprocess.Popen([*command, "--latency-msec=50"], env=self.pulse.env, stdout=out)
-        self._until_size(1)  # it records once something arrived
+            command = ["parec", "--device=cosy_test.monitor", *form]
+            self.process = subprocess.Popen(command, env=self.pulse.env, stdout=out)
+        # An idle sink's monitor stands still and loses 40 ms when it wakes: silence keeps it going.
+        self.awake = subprocess.Popen(["paplay", *form, "/dev/zero"], env=self.pulse.env)
+        self._until_size(RATE)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._until_size(self.file.stat().st_size + RATE)  # half a second more than was played
-        self.process.terminate()
-        self.process.wait()
+        for process in (self.process, self.awake):
+            process.terminate()
+            process.wait()
         self.samples = (np.fromfile(self.file, "<i2") / 32767).astype(np.float32)
 
     def _until_size(self, size: int) -> None:
@@ -108,7 +112,7 @@ def _start(folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[bytes], 
     script = folder / "start.pa"
     script.write_text(
         f"load-module module-native-protocol-unix socket={folder}/run/native auth-anonymous=1\n"
-        "load-module module-null-sink sink_name=cosy_test rate=24000 channels=1 format=s16le\n"
+        "load-module module-null-sink sink_name=cosy_test rate=24000 channels=1 format=s16le norewinds=1\n"
         "set-default-sink cosy_test\n"
     )
     log = folder / "pulse.log"
