@@ -24,6 +24,7 @@ LINES = 2
 CLAUSE_ENDS = "。！？!?；;，,、：:…"
 CLOSING = "。！？!?；;，,、：:….”’」』）)]】》〉%％"  # never begin a line
 OPENING = "“‘「『（([【《〈"  # never end one
+COMPARED = 400_000  # pairs of letters to find what source and speech have in common in; beyond, it takes seconds
 TOKEN = re.compile(
     r"[^\W\u3400-\u9fff\u3040-\u30ff]+(?:['’.\-@/_:,][^\W\u3400-\u9fff\u3040-\u30ff]+)*|\s+|.", re.DOTALL
 )
@@ -39,22 +40,46 @@ class Cue:
 
 
 @dataclass
-class Passage:
-    """One source sentence while it is spoken: the pieces it was cut into, and its words so far."""
+class Piece:
+    """What was synthesised in one go, and when."""
 
-    group: int
+    sentence: Sentence
     start: float
     end: float
-    pieces: list[Sentence] = field(default_factory=list)
     words: list[TimedWord] = field(default_factory=list)
 
+
+@dataclass
+class Passage:
+    """One source sentence: the pieces it was cut into."""
+
+    group: int
+    pieces: list[Piece] = field(default_factory=list)
+
     @property
-    def text(self) -> str:
-        """As the user wrote it. Pieces carry either their own part of the source or all of it."""
-        sources = [piece.source for piece in self.pieces]
-        whole = len(set(sources)) == 1 and len({piece.text for piece in self.pieces}) == len(sources)
-        joined = sources[0] if whole else _join(sources)
-        return " ".join(joined.split())
+    def end(self) -> float:
+        """When its last piece is over."""
+        return self.pieces[-1].end
+
+    def timed_text(self) -> tuple[str, list[float]]:
+        """The text as the user wrote it, and when each character of it begins to sound."""
+        text, times = "", []
+        for source, piece in self._sources():
+            part = " ".join(source.split())
+            joined = _join([text, part]) if part else text
+            begins = _character_times(part, piece)
+            times += [piece.start] * (len(joined) - len(text) - len(part)) + begins
+            text = joined
+        return text, times
+
+    def _sources(self) -> list[tuple[str, Piece]]:
+        """Pieces carry either their own part of the source or all of it."""
+        sources = [piece.sentence.source for piece in self.pieces]
+        texts = {piece.sentence.text for piece in self.pieces}
+        if len(sources) == 1 or len(set(sources)) > 1 or len(texts) < len(sources):
+            return list(zip(sources, self.pieces, strict=True))
+        first, words = self.pieces[0], [word for piece in self.pieces for word in piece.words]
+        return [(sources[0], Piece(first.sentence, first.start, self.end, words))]
 
 
 class SubtitleCollector:
@@ -69,22 +94,19 @@ class SubtitleCollector:
         if chunk.sentence is None:
             return
         end = chunk.start + chunk.seconds
-        if not self.passages or self._begins_passage(chunk.sentence):
-            self.passages.append(Passage(chunk.sentence.group, chunk.start, end))
-        passage = self.passages[-1]
-        if self._new_piece or passage.pieces[-1] != chunk.sentence:
-            passage.pieces.append(chunk.sentence)
-        passage.words.extend(word for word in chunk.words if word.text.strip())
-        passage.end = end
+        if not self.passages or self.passages[-1].group != chunk.sentence.group:
+            self.passages.append(Passage(chunk.sentence.group))
+            self._new_piece = True
+        pieces = self.passages[-1].pieces
+        if self._new_piece or pieces[-1].sentence != chunk.sentence:
+            pieces.append(Piece(chunk.sentence, chunk.start, end))
+        pieces[-1].words.extend(word for word in chunk.words if word.text.strip())
+        pieces[-1].end = end
         self._new_piece = chunk.last
 
     def cues(self, lines: int = LINES) -> list[Cue]:
         """All cues in order, none overlapping the next."""
         return _apart([cue for passage in self.passages for cue in passage_cues(passage, lines)])
-
-    def _begins_passage(self, sentence: Sentence) -> bool:
-        last = self.passages[-1]
-        return last.group != sentence.group
 
 
 class SubtitleSink(SubtitleCollector):
@@ -130,10 +152,7 @@ def check_subtitles(path: Path | str, *, overwrite: bool = True) -> str:
 
 def passage_cues(passage: Passage, lines: int = LINES) -> Iterator[Cue]:
     """A passage's cues: readable pieces of its text, each from its first character's time to the next one's."""
-    text = passage.text
-    if not text:
-        return
-    times = _character_times(text, passage)
+    text, times = passage.timed_text()
     spans = list(_split(text, lines * LINE, lines))
     for index, (begin, end) in enumerate(spans):
         stop = times[spans[index + 1][0]] if index + 1 < len(spans) else passage.end
@@ -261,28 +280,33 @@ def _chopped(line: str) -> Iterator[str]:
         yield line
 
 
-def _character_times(text: str, passage: Passage) -> list[float]:
+def _character_times(text: str, piece: Piece) -> list[float]:
     """When each character of the text begins to sound.
 
     The words are those of the normalised text ("三百" for "300"). What both have in common is found and takes its
     words' times; what lies between is spread evenly.
     """
-    spoken, starts = _spoken(passage.words)
-    points = [(0, passage.words[0].start if passage.words else passage.start)]
-    matcher = SequenceMatcher(None, text.casefold(), spoken, autojunk=False)
-    for at, other, size in matcher.get_matching_blocks():
-        points.extend((at + step, starts[other + step]) for step in range(size))
-    points.append((len(text), passage.words[-1].end if passage.words else passage.end))
+    if not text:
+        return []
+    letters = [(at, letter.casefold()) for at, letter in enumerate(text) if letter.isalnum()]
+    spoken = _spoken(piece.words)
+    points = [(0, piece.words[0].start if piece.words else piece.start)]
+    if 0 < len(letters) * len(spoken) <= COMPARED:
+        first, second = [[letter for _, letter in pairs] for pairs in (letters, spoken)]
+        for at, other, size in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
+            points.extend((letters[at + step][0], spoken[other + step][0]) for step in range(size))
+    points.append((len(text), piece.words[-1].end if piece.words else piece.end))
     return _interpolate(_rising(points), len(text))
 
 
-def _spoken(words: list[TimedWord]) -> tuple[str, list[float]]:
-    text, starts = "", []
-    for word in words:
-        letters = word.text.casefold()
-        text += letters
-        starts += [word.start + (word.end - word.start) * index / len(letters) for index in range(len(letters))]
-    return text, starts
+def _spoken(words: list[TimedWord]) -> list[tuple[float, str]]:
+    """The letters of the words, each with the time it begins."""
+    return [
+        (word.start + (word.end - word.start) * index / len(word.text), letter.casefold())
+        for word in words
+        for index, letter in enumerate(word.text)
+        if letter.isalnum()
+    ]
 
 
 def _rising(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
