@@ -44,6 +44,12 @@ def write_all(sink, samples):
             sink.write(chunk)
 
 
+@pytest.fixture(autouse=True)
+def buffered_stdout(monkeypatch):
+    """As users have it: without a buffer, stdout has nothing left to fail on at exit."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
 def break_off(sink, error):
     """Write one chunk, then fail."""
     with sink:
