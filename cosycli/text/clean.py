@@ -27,7 +27,7 @@ _NOTE = re.compile(r"\s{0,3}\[\^[^\]\[]{1,64}\]:\s*")
 _QUOTE = re.compile(r"\s{0,3}>(?![\d=])\s?")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?=\S)")
 _HEADING_END = re.compile(r"\s+#+\s*$")
-_ITEM = re.compile(r"\s*(?:[-*+•●▪◦‣○■□◆·]|(\d{1,3})[.)])\s+(?:\[[ xX]\]\s+)?(?=\S)")
+_ITEM = re.compile(r"\s*(?:(?:[-*+•●▪◦‣○■□◆·]|(\d{1,3})[.)])\s+(?:\[[ xX]\]\s+)?(?=\S)|(?=[①-⑳⑴-⑽]))")
 _UNDECIDED = re.compile(r"\s*(?:[|\[<]|`{3}|~{3}|-{3}|\+{3}|\d{1,3}[.)]?\s*$|#{1,6}\s*$|[-*+>•·]\s*$)")
 _HIDDEN = re.compile(r"<!--|<(script|style)\b[^<>]{0,500}>", re.I)
 _KEY = re.compile(r"\s*(?:[\w\"'.-]+\s*[:=]|#|-\s|$)")
@@ -81,7 +81,9 @@ class Cleaner:
         return out
 
     def _ready(self, piece: str) -> bool:
-        return len(self._buffer) > MAX_HELD or bool(_CUT.search(self._buffer, max(0, len(self._buffer) - len(piece) - 1)))
+        return len(self._buffer) > MAX_HELD or bool(
+            _CUT.search(self._buffer, max(0, len(self._buffer) - len(piece) - 1))
+        )
 
     def _end_line(self, line: str) -> str:
         """The rest of a line whose end has been seen, line end included."""
@@ -166,7 +168,11 @@ class Cleaner:
             self._front = []
         elif line.strip() in ("---", "...", "+++"):
             self._front = None
-        elif len(self._front) >= _FRONT_LINES or not (_KEY.match(line) or line.startswith(" ")) or (not self._front and not line.strip()):
+        elif (
+            len(self._front) >= _FRONT_LINES
+            or not (_KEY.match(line) or line.startswith(" "))
+            or (not self._front and not line.strip())
+        ):
             return "\n\n" + self._replay([*self._front, line])
         else:
             self._front.append(line)
@@ -228,7 +234,9 @@ class Cleaner:
     def _row(self, line: str) -> str:
         """A table row: its cells, one after the other."""
         line = line.replace("\\|", "\ue011")
-        cells = [self._plain(cell.strip().replace("\ue011", "|")).strip() for cell in line.strip().strip("|").split("|")]
+        cells = [
+            self._plain(cell.strip().replace("\ue011", "|")).strip() for cell in line.strip().strip("|").split("|")
+        ]
         comma = "，" if re.search(f"[{HAN}]", line) else ", "
         return LINE + comma.join(cell for cell in cells if cell) + LINE + "\n"
 
@@ -250,14 +258,14 @@ class Cleaner:
 
 def _number(number: str, rest: str) -> str:
     """An item's number, followed by a comma so that it does not end a sentence."""
-    return number + ("、" if re.match(f"[{HAN}“「《（【]", rest) else ", ")
+    return number + ("、" if re.match(rf"\W*[{HAN}]", rest) else ", ")
 
 
 def _block_mark(line: str) -> int:
     """How much of a line's beginning says what kind of block it is."""
     end = 0
     for form in (_QUOTE, _HEADING, _ITEM):
-        while found := form.match(line[end:]):
+        while (found := form.match(line[end:])) and found.end():
             end += found.end()
             if form is not _QUOTE:
                 return end

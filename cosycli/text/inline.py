@@ -17,7 +17,9 @@ _CODE_MARK = "\ue010"  # stands for a code span while the rest of the line is wo
 _TOKEN = re.compile(r"<\|[^<>|\n]{0,80}\|>")
 _TOKEN_EDGE = re.compile(r"<\||\|>")
 _BREAK_TAG = re.compile(r"<\s{0,4}break\b([^<>]{0,200})/?>", re.I)
-_BREAK_TIME = re.compile(r"\btime\s*=\s*[\"']?\s*\+?(\d{1,9}(?:\.\d{0,6})?|\.\d{1,6})\s*(ms|s)\s*[\"']?(?:\s|/|$)", re.I)
+_BREAK_TIME = re.compile(
+    r"\btime\s*=\s*[\"']?\s*\+?(\d{1,9}(?:\.\d{0,6})?|\.\d{1,6})\s*(ms|s)\s*[\"']?(?:\s|/|$)", re.I
+)
 _BREAK_STRENGTH = re.compile(r"\bstrength\s*=\s*[\"']?([a-z-]{1,10})", re.I)
 _TAG = re.compile(
     r"</?([A-Za-z][\w:-]{0,40})(?:\s{1,9}[\w:@.-]{1,60}\s{0,4}=\s{0,4}(?:\"[^\"<>]{0,500}\"|'[^'<>]{0,500}'|[^\s\"'<>=]{1,200})"
@@ -58,9 +60,10 @@ def plain(text: str, *, markup: bool = True) -> str:
     if not markup:
         return _settle(_tags(text))
     text, codes = _take_codes(text)
+    text = emphasis(text)
     if "[" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", _FOOTNOTE.sub("", text)))
-    text = _ESCAPE.sub(r"\1", emphasis(_entities(_settle(_tags(text)))))
+    text = _ESCAPE.sub(r"\1", _entities(_settle(_tags(text))))
     waiting = iter(codes)
     return _no_tokens(re.sub(_CODE_MARK, lambda _: next(waiting), text) if codes else text)
 
@@ -162,7 +165,7 @@ class _Run:
         text, end = match.string, match.end()
         before, after = text[self.start - 1 : self.start] or " ", text[end : end + 1] or " "
         self.opens, self.closes = _flanks(match[0], before, after)
-        self.stray = self.size > 1 and match[0][0] == "*" and (self.opens or self.closes)
+        self.stray = self.size > 1 and match[0][0] == "*" and self.opens
 
 
 def _flanks(run: str, before: str, after: str) -> tuple[bool, bool]:

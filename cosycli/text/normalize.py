@@ -21,27 +21,30 @@ Language = Literal["zh", "en"]
 _PART = 2000
 
 _HAN = re.compile(f"[{HAN}]")
-_WORD = re.compile(r"(?<![\dA-Za-z])[^\W\d_]{2,}(?!\d)")
+_CHINESE = re.compile(f"[{HAN}，。！？；：、（）《》]")  # full-width punctuation is Chinese typing
 _LATIN_WORD = re.compile(r"(?<![A-Za-z\d.])[A-Za-zÀ-ɏ]{2,}(?![A-Za-z\d]|\.\w)")
-_TO_READ = re.compile(r"[0-9#$%&*+/<=>@\\^_|~£¥€°²³-]|[^\W_]\.[^\W_]|[\u2016-\u2018\u2030-\u203b\u2070-\u22ff℃℉½¼¾⅓⅔µΩπαβγλμσθω←-⇿•≤≥]")
+# Anything but letters, spaces and common punctuation; or a dot inside a word.
+_TO_READ = re.compile(r"[^\w\s，。！？；：、…—“”‘’()（）《》'\",.!?;:]|[\d_²³]|[^\W_]\.[^\W_]")
 _TOKEN = re.compile(r"<\|[^<>|\n]{0,80}\|>|<\||\|>")
-# What may be handed on: letters of all scripts with their marks, spaces, and the punctuation that has a meaning to the ear.
+# What may be handed on, besides letters of all scripts with their marks and spaces: what the ear can tell.
 _PUNCTUATION = "，。！？；：、…—,.!?;:'\"“”‘’()（）《》〈〉「」『』【】[]·-"
 _SPACES = re.compile(r"[^\S\n]{2,}")
-_SPACE_BEFORE = re.compile(r"\s+(?=[,.!?;:，。！？；：、）》”])")
+_SPACE_BEFORE = re.compile(r"\s+(?=[,.!?;:，。！？；：、）》”)\]])")
 _HAN_SPACE = re.compile(rf"(?<=[{HAN}，。！？；：、])[^\S\n]+(?=[{HAN}，。！？；：、])")
 _COMMAS = re.compile(r"[，,](?:\s*[，,])+")
 _FOREIGN_WORDS = {
-    "German": "der die das und ist nicht ein eine ich wir sie mit auf für von den dem zu im es sind war auch lernen haben wird",
+    "German": "der die das und ist nicht ein eine ich wir sie mit auf für von den dem zu im es sind war auch wird",
     "French": "le la les des une est et pas vous nous je que qui dans pour sur avec sont ce cette être au aux du",
     "Spanish": "el los las una es y no que en por para con del se está son como más pero muy también",
     "Italian": "il gli una è e non che di per con sono della nel questo più anche molto ciao",
     "Portuguese": "o os as uma é e não que em por para com do da são mais também você muito",
 }
 _FOREIGN = {name: frozenset(words.split()) for name, words in _FOREIGN_WORDS.items()}
-_ENGLISH = frozenset(
-    "the a an and is are was were of to in on at for with it this that he she they we you i not be have has as by or from".split()
+_ENGLISH_WORDS = (
+    "the a an and is are was were of to in on at for with it this that he she they we"
+    " you i not be have has as by or from"
 )
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _SCRIPTS = (
     ("Japanese", re.compile("[\u3040-\u30ff]")),
     ("Korean", re.compile("[\u1100-\u11ff\uac00-\ud7af]")),
@@ -64,11 +67,12 @@ def decide(text: str, default: Language = "zh") -> Language:
 
     `default` is for text that has neither, such as a line of figures.
     """
-    han = len(_HAN.findall(text))
-    words = len(_LATIN_WORD.findall(text))
-    if han:
-        return "en" if words > 2 * han else "zh"
-    return "en" if words else default
+    han = len(_CHINESE.findall(text))
+    words = _LATIN_WORD.findall(text)
+    if not han:
+        return "en" if words else default
+    grammar = any(word.lower() in _ENGLISH for word in words)  # names alone do not make a sentence English
+    return "en" if len(words) > han * (1 if grammar else 2) else "zh"
 
 
 def foreign(text: str) -> str | None:
@@ -81,7 +85,9 @@ def foreign(text: str) -> str | None:
         return None
     english = sum(word in _ENGLISH for word in words)
     accented = sum(not word.isascii() for word in words)
-    name, hits = max(((name, sum(w in known for w in words)) for name, known in _FOREIGN.items()), key=lambda pair: pair[1])
+    name, hits = max(
+        ((name, sum(w in known for w in words)) for name, known in _FOREIGN.items()), key=lambda pair: pair[1]
+    )
     if hits > english and hits + accented > 1 and hits * 5 >= len(words):
         return name
     if accented > english and accented * 4 >= len(words) and len(words) > 2:
@@ -107,7 +113,9 @@ def _parts(text: str) -> list[str]:
     while start < len(text):
         end = min(start + _PART, len(text))
         if end < len(text):
-            end = max(text.rfind("\n", start, end), text.rfind(" ", start, end), text.rfind("。", start, end)) + 1 or end
+            end = (
+                max(text.rfind("\n", start, end), text.rfind(" ", start, end), text.rfind("。", start, end)) + 1 or end
+            )
             end = end if end > start else start + _PART
         parts.append(text[start:end])
         start = end
@@ -115,9 +123,9 @@ def _parts(text: str) -> list[str]:
 
 
 def _read(text: str, language: Language) -> str:
+    text = written_out(text)
     if language == "en" or _TO_READ.search(text):
-        rules = rules_zh if language == "zh" else rules_en
-        text = rules.read(written_out(text))
+        text = (rules_zh if language == "zh" else rules_en).read(text)
     return _tidy(lowered(text))
 
 

@@ -8,11 +8,12 @@ _SMALL = ("", "十", "百", "千")
 _LARGE = ("", "万", "亿", "万亿", "亿亿")
 MAX_CARDINAL = 18  # digits; longer ones are read digit by digit, as nobody can follow the place names
 
-_ONES = (
+_ONES_LIST = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     " seventeen eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+)
+_ONES = _ONES_LIST.split()
+_TENS = ("", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _THOUSANDS = ("", " thousand", " million", " billion", " trillion", " quadrillion")
 _ORDINALS = {
     "one": "first",
@@ -146,4 +147,3 @@ def en_clock(hour: str, minute: str) -> str:
     if not int(minute):
         return hours + " o'clock"
     return hours + (" oh " if minute[0] == "0" else " ") + en_cardinal(minute)
-

@@ -52,11 +52,16 @@ _FIRST_MARK = re.compile(r"(?:[，；：]|——|[,;:](?= ))[”’」』]*")
 _LAST_TOKEN = re.compile(r"[\w.&'-]{1,24}$")
 _NUMERAL = re.compile(r"[(\[]?\d{1,3}$")
 # Never the end of a sentence; and the end of one only before a capital.
-_NEVER_LAST = frozenset(
+_NEVER_LIST = (
     "mr mrs ms dr prof st vs no nos fig figs eq sec vol ch pp ed eds gen sen rep gov capt lt col sgt cmdr rev hon mt ft"
-    " e.g i.e eg ie cf viz approx ca al dept est jan feb mar apr jun jul aug sep sept oct nov dec mme mlle sr. resp".split()
+    " e.g i.e eg ie cf viz approx"
+    " ca al dept est jan feb mar apr jun jul aug sep sept oct nov dec mme mlle sr. resp"
 )
-_SOMETIMES_LAST = frozenset("etc inc ltd co corp jr sr a.m p.m u.s u.k u.n ph.d b.c a.d d.c".split())
+_NEVER_LAST = frozenset(_NEVER_LIST.split())
+_SOMETIMES_LAST = frozenset(
+    ("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d", "b.c", "a.d", "d.c")
+)
+_ZONE = re.compile(r"(?:E[SD]?T|P[SD]?T|C[SD]?T|M[SD]?T|GMT|UTC|BST|CET|Eastern|Pacific|Central)\b")
 _INITIAL = re.compile(r"(?:^|[^\w.])(?:[A-Z]\.)*[A-HJ-Z]$")
 
 
@@ -203,7 +208,7 @@ class Segmenter:
             return end if at_once else None
         if buffer[end] in "\n" + HEADING + LINE + BREAK:
             return 0 if "…" in mark or _is_abbreviation(buffer[: event.start()], mark, "\n") else end
-        following = buffer[end:].lstrip(" ")[:1]
+        following = buffer[end : end + 16].lstrip(" ")
         if buffer[end] == " " and not following:
             return end if final else None
         return end if _ends(buffer[: event.start()], mark, buffer[event.end() : end], buffer[end], following) else 0
@@ -212,12 +217,12 @@ class Segmenter:
 def _ends(before: str, mark: str, closers: str, at: str, following: str) -> bool:
     """Whether an ASCII mark ends the sentence, given what stands around it."""
     if "…" in mark:
-        return at == " " and following.isupper()
+        return at == " " and following[:1].isupper()
     if at != " ":
         return bool(_WIDE.match(at)) and not (mark == "." and before[-1:].isdigit())
     if mark[0] in "!?":
-        return not (closers and following.islower())
-    return not following.islower() and not _is_abbreviation(before, mark, following)
+        return not (closers and following[:1].islower())
+    return not following[:1].islower() and not _is_abbreviation(before, mark, following)
 
 
 def _is_abbreviation(before: str, mark: str, following: str) -> bool:
@@ -231,7 +236,8 @@ def _is_abbreviation(before: str, mark: str, following: str) -> bool:
     if word in _NEVER_LAST:
         return True
     if word in _SOMETIMES_LAST:
-        return not (following.isupper() or following in "\n" or bool(_WIDE.match(following)))
+        begins = following[:1].isupper() or following in "\n" or bool(_WIDE.match(following))
+        return not begins or bool(_ZONE.match(following))
     return bool(_INITIAL.search(before[-12:])) and following != "\n"
 
 

@@ -43,7 +43,7 @@ NAME = re.compile(
     r"(?<![A-Za-z0-9_])(?:[A-Za-z]{1,30}[-_]?\d|\d{1,20}[-_]?[A-Za-z])[A-Za-z0-9]{0,60}(?:[-_.][A-Za-z0-9]{1,40}){0,6}(?![A-Za-z0-9])"
 )
 NAME_PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+|[^A-Za-z\d]+")
-BUSINESS = re.compile(r"(?<![A-Za-z0-9])([A-Z])2([A-Z])(?![A-Za-z0-9])")  # B2B, P2P, O2O
+BUSINESS = re.compile(r"(?<![A-Za-z0-9])([BCDGOP])2([BCDGOP])(?![A-Za-z0-9])")  # B2B, P2P, O2O
 FRACTION = re.compile(r"(?<![\d/.,A-Za-z-])(\d{1,6})/(\d{1,6})(?![\d/A-Za-z]|\.\d)")
 MIXED = re.compile(r"(?<![\d/.,A-Za-z-])(\d{1,6})[ +](\d{1,4})/(\d{1,4})(?![\d/A-Za-z]|\.\d)")
 
