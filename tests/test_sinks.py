@@ -391,12 +391,12 @@ STREAM = """
     from cosycli.audio.raw import RawStream, WavStream, stdout
     from cosycli.errors import CosyError
     from cosycli.types import Chunk
-    made = 0
+    made, frames = 0, int(sys.argv[3]) if len(sys.argv) > 3 else 2400
     def chunks(count):
         global made
         for at in range(count):
             made += 1
-            yield Chunk(np.full(2400, 0.1, np.float32), 24000, at / 10)
+            yield Chunk(np.full(frames, 0.1, np.float32), 24000, at / 10)
     kind = {"raw": RawStream, "wav": WavStream}[sys.argv[1]]
     try:
         with kind(stdout(), 24000) as sink:
@@ -475,10 +475,11 @@ def test_closed_pipe_ends_quietly_and_stops_the_work(kind):
 
 
 @posix
-def test_full_disk_on_stdout_is_an_error_once():
+@pytest.mark.parametrize("frames", ["300", "2400", "24000"])  # Python keeps what is left of 4 KiB to fail on again
+def test_full_disk_on_stdout_is_an_error_once(frames):
     """`> /dev/full`: exit 1 and a reason, and no second complaint when Python flushes at exit."""
     with open("/dev/full", "wb") as full:
-        command = [sys.executable, "-c", textwrap.dedent(STREAM), "raw", "5"]
+        command = [sys.executable, "-c", textwrap.dedent(STREAM), "raw", "5", frames]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == 1
     assert b"No space left" in result.stderr
