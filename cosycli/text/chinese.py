@@ -5,6 +5,7 @@ Knows neither marks nor other scripts (`pronounce` does), nor how a voice writes
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,9 @@ def readings() -> Readings:
     by_hand = hand()
     chars = {c: s for s, _, group in (line.partition(" ") for line in _data("hanzi.txt").splitlines()) for c in group}
     words = {w: s for w, _, s in (line.partition(" ") for line in _data("words.txt").splitlines())}
-    return Readings({**chars, **by_hand.chars}, {**words, **by_hand.words}, by_hand.inside, by_hand.surnames, by_hand.soft)
+    return Readings(
+        {**chars, **by_hand.chars}, {**words, **by_hand.words}, by_hand.inside, by_hand.surnames, by_hand.soft
+    )
 
 
 @lru_cache(maxsize=1)
@@ -191,11 +194,11 @@ def _cut(simple: str, pinned: Pinned) -> list[tuple[int, int, str]]:
     tags = _starts(rjieba.tag(simple, False))  # words of the dictionary only
     guessed = _starts(rjieba.tag(simple, True))  # and the model's guesses at names: 王小明, but also 里种
     bounds = [*guessed, len(simple)]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         if guessed[start][:1] == "n" and not _TELLING.intersection(simple[start:end]):
             inside.update(range(start + 1, end))
     starts = sorted((edges | set(tags)) - (inside - edges))
-    return [(a, b, tags.get(a, "n")) for a, b in zip(starts, starts[1:], strict=False)]
+    return [(a, b, tags.get(a, "n")) for a, b in itertools.pairwise(starts)]
 
 
 def _starts(tagged: Iterable[tuple[str, str]]) -> dict[int, str]:
@@ -345,11 +348,16 @@ def _yi_bu(units: list[_Unit]) -> None:
 
 def _yi(before: _Syllable | None, after: _Syllable | None, ends_word: bool) -> str:
     left, right = (before.simple[0] if before else ""), (after.simple[0] if after else "")
-    if after is None or left in _DIGITS | {"十", "第", "百"} and right not in "百千万亿":
+    if after is None or (left in _DIGITS | {"十", "第", "百"} and right not in "百千万亿"):
         return "1"
     if before is not None and left == right:  # 看一看
         return "5"
-    if right in _DIGITS or right in ("十", "一") or ends_word or (right in _ORDINAL_UNITS and left in ("", "十", "年", "月")):
+    if (
+        right in _DIGITS
+        or right in ("十", "一")
+        or ends_word
+        or (right in _ORDINAL_UNITS and left in ("", "十", "年", "月"))
+    ):
         return "1"
     return "2" if after.tone in "45" else "4"
 
@@ -361,7 +369,7 @@ def _third_tones(units: list[_Unit]) -> None:
         if len(foot) == 2 and foot[0].tone == foot[1].tone == "3":
             foot[0].retone("2")
     lone = {id(u.syllables[0]) for u in units if len(u.syllables) == 1}
-    for left, right in zip(feet, feet[1:], strict=False):
+    for left, right in itertools.pairwise(feet):
         near = len(left) == 1 or len(right) == 1 or id(left[-1]) in lone or id(right[0]) in lone
         if near and left[-1].tone == right[0].tone == "3":
             left[-1].retone("2")
@@ -386,7 +394,7 @@ def _parts(unit: _Unit) -> Iterable[list[_Syllable]]:
     syllables, size = unit.syllables, len(unit.syllables)
     first = 1 if size == 3 and _ends_in_word(unit.simple) else 2
     cuts = [0, *range(first, size, 2), size]
-    return [syllables[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    return [syllables[a:b] for a, b in itertools.pairwise(cuts) if a < b]
 
 
 def _ends_in_word(word: str) -> bool:

@@ -22,18 +22,169 @@ _IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ
 # Words that tell that a verb follows, a noun, or a past participle: enough for most of the 790 words in
 # the dictionary that are said by their part of speech (record, live, read).
 _BEFORE_VERB = frozenset(
-    "to will would can could should must may might shall let's please i you we they don't doesn't didn't won't can't "
-    "cannot never not i'll you'll we'll they'll who".split()
+    [
+        "to",
+        "will",
+        "would",
+        "can",
+        "could",
+        "should",
+        "must",
+        "may",
+        "might",
+        "shall",
+        "let's",
+        "please",
+        "i",
+        "you",
+        "we",
+        "they",
+        "don't",
+        "doesn't",
+        "didn't",
+        "won't",
+        "can't",
+        "cannot",
+        "never",
+        "not",
+        "i'll",
+        "you'll",
+        "we'll",
+        "they'll",
+        "who",
+    ]
 )
-_BEFORE_NOUN = frozenset("the a an this that these those my your his her its our their of no new first".split())
-_BEFORE_PARTICIPLE = frozenset("have has had having is are was were been be being i've you've we've they've".split())
+_BEFORE_NOUN = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "this",
+        "that",
+        "these",
+        "those",
+        "my",
+        "your",
+        "his",
+        "her",
+        "its",
+        "our",
+        "their",
+        "of",
+        "no",
+        "new",
+        "first",
+    ]
+)
+_BEFORE_PARTICIPLE = frozenset(
+    [
+        "have",
+        "has",
+        "had",
+        "having",
+        "is",
+        "are",
+        "was",
+        "were",
+        "been",
+        "be",
+        "being",
+        "i've",
+        "you've",
+        "we've",
+        "they've",
+    ]
+)
 # Short words that capitals do not make an abbreviation.
 _SHOUTED = frozenset(
-    "the and for you are not but all can new out get buy now our who how why yes one two was had has his her him she "
-    "off any day way may let see say did too old big top is it in on to of or be by we he me my no so up do go at as if "
-    "an am us".split()
+    [
+        "the",
+        "and",
+        "for",
+        "you",
+        "are",
+        "not",
+        "but",
+        "all",
+        "can",
+        "new",
+        "out",
+        "get",
+        "buy",
+        "now",
+        "our",
+        "who",
+        "how",
+        "why",
+        "yes",
+        "one",
+        "two",
+        "was",
+        "had",
+        "has",
+        "his",
+        "her",
+        "him",
+        "she",
+        "off",
+        "any",
+        "day",
+        "way",
+        "may",
+        "let",
+        "see",
+        "say",
+        "did",
+        "too",
+        "old",
+        "big",
+        "top",
+        "is",
+        "it",
+        "in",
+        "on",
+        "to",
+        "of",
+        "or",
+        "be",
+        "by",
+        "we",
+        "he",
+        "me",
+        "my",
+        "no",
+        "so",
+        "up",
+        "do",
+        "go",
+        "at",
+        "as",
+        "if",
+        "an",
+        "am",
+        "us",
+    ]
 )
-_SAID_AS_WORDS = frozenset("nasa json ram rom lan pin sim gif ascii aids laser captcha yaml cuda bert lora".split())
+_SAID_AS_WORDS = frozenset(
+    [
+        "nasa",
+        "json",
+        "ram",
+        "rom",
+        "lan",
+        "pin",
+        "sim",
+        "gif",
+        "ascii",
+        "aids",
+        "laser",
+        "captcha",
+        "yaml",
+        "cuda",
+        "bert",
+        "lora",
+    ]
+)
 
 
 Entry: TypeAlias = "str | dict[str, str | None]"  # the latter by part of speech
@@ -56,7 +207,7 @@ class _Dictionary:
         if self._parsed is not None:
             return self._parsed.get(word)
         self._left -= 1
-        key = f'\n  {json.dumps(word, ensure_ascii=False)}: '.encode()
+        key = f"\n  {json.dumps(word, ensure_ascii=False)}: ".encode()
         start = self._raw.find(key)
         if start < 0:
             return None
@@ -90,7 +241,7 @@ def _brands() -> dict[str, str]:
     """Names that no dictionary has, written by hand: "nginx" -> "engine x" or "/ˈɛnʤən/"."""
     text = resources.files("cosycli").joinpath("data", "english.txt").read_text("utf-8")
     pairs = (line.split(" = ") for line in text.splitlines() if " = " in line and not line.startswith("#"))
-    return {word: said for word, said in pairs}
+    return dict(pairs)
 
 
 def to_ipa(sounds: str) -> str:
@@ -159,7 +310,7 @@ def _word(word: str, before: str = "", following: bool | None = None) -> str:
 def _brand(word: str) -> str:
     said = _brands().get(word.lower())
     if said is None:
-        return ""
+        return _s(_brand(word[:-1])) if word[-1:] == "s" and word[:-1].lower() in _brands() else ""
     return said.strip("/") if said.startswith("/") else " ".join(_word(part) for part in said.split())
 
 
@@ -181,7 +332,34 @@ def _abbreviation(word: str) -> str:
 _LETTERS = dict(
     zip(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        "ˈA bˈi sˈi dˈi ˈi ˈɛf ʤˈi ˈAʧ ˈI ʤˈA kˈA ˈɛl ˈɛm ˈɛn ˈO pˈi kjˈu ˈɑɹ ˈɛs tˈi jˈu vˈi dˈʌbᵊlju ˈɛks wˈI zˈi".split(),
+        [
+            "ˈA",
+            "bˈi",
+            "sˈi",
+            "dˈi",
+            "ˈi",
+            "ˈɛf",
+            "ʤˈi",
+            "ˈAʧ",
+            "ˈI",
+            "ʤˈA",
+            "kˈA",
+            "ˈɛl",
+            "ˈɛm",
+            "ˈɛn",
+            "ˈO",
+            "pˈi",
+            "kjˈu",
+            "ˈɑɹ",
+            "ˈɛs",
+            "tˈi",
+            "jˈu",
+            "vˈi",
+            "dˈʌbᵊlju",
+            "ˈɛks",
+            "wˈI",
+            "zˈi",
+        ],
         strict=True,
     )
 )

@@ -1,10 +1,10 @@
 """The user's own pronunciations: files of `word = how it is said`, and finding them in a text.
 
-    # comments
-    重庆 = chong2 qing4        pinyin with tone digits or accents (chóng qìng)
-    nginx = engine x           other English words
-    nginx = /ˈɛnʤən ˈɛks/      the International Phonetic Alphabet
-    nginx = EH1 N JH AH0 N     ARPABET
+# comments
+重庆 = chong2 qing4        pinyin with tone digits or accents (chóng qìng)
+nginx = engine x           other English words
+nginx = /ˈɛnʤən ˈɛks/      the International Phonetic Alphabet
+nginx = EH1 N JH AH0 N     ARPABET
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Lexicon:
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
         except OSError as error:
-            raise UsageError(f"{path}: cannot read the lexicon: {error.strerror}", "give a file of `word = sounds` lines")
+            raise UsageError(
+                f"{path}: cannot read the lexicon: {error.strerror}", "give a file of `word = sounds`"
+            ) from None
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             raise UsageError(f"{path}:{line}: the lexicon is not UTF-8", "save it as UTF-8") from None
@@ -106,7 +108,9 @@ def _pattern(word: str) -> str:
 def _entry(line: str, where: str) -> tuple[str, Entry]:
     word, equals, said = (part.strip() for part in line.partition("="))
     if not equals or not word or not said:
-        raise UsageError(f"{where}: expected `word = pronunciation`, found `{line}`", "for example: 重庆 = chong2 qing4")
+        raise UsageError(
+            f"{where}: expected `word = pronunciation`, found `{line}`", "for example: 重庆 = chong2 qing4"
+        )
     if _HANZI.fullmatch(word):
         return word, Entry("zh", _pinyin(word, said, where))
     if _HANZI.search(word):
@@ -122,7 +126,8 @@ def _pinyin(word: str, said: str, where: str) -> tuple[str, ...]:
     wanted = len(word) - sum(sound[:-1].endswith("r") and sound[:-1] != "er" for sound in sounds)
     if len(sounds) != wanted:
         raise UsageError(
-            f"{where}: `{word}` has {len(word)} characters but {len(sounds)} syllables", "write one syllable a character"
+            f"{where}: `{word}` has {len(word)} characters but {len(sounds)} syllables",
+            "write one syllable a character",
         )
     return sounds
 
@@ -137,7 +142,9 @@ def _phonemes(said: str, where: str) -> str:
     if len(parts) > 1 and all(part.rstrip("012") in _ARPABET for part in parts) and re.search("[0-2]", said):
         return "".join(map(_arpabet, parts))
     if not re.fullmatch(r"[A-Za-zÀ-ɏ'’ -]+", said):
-        raise UsageError(f"{where}: `{said}` is no pronunciation", "write English words, /IPA/ or ARPABET (EH1 N JH AH0 N)")
+        raise UsageError(
+            f"{where}: `{said}` is no pronunciation", "write English words, /IPA/ or ARPABET (EH1 N JH AH0 N)"
+        )
     from cosycli.text import english
 
     return " ".join(english.read(parts))

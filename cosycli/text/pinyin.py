@@ -9,10 +9,46 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-_INITIALS = "zh ch sh b p m f d t n l g k h j q x r z c s".split()
+_INITIALS = ["zh", "ch", "sh", "b", "p", "m", "f", "d", "t", "n", "l", "g", "k", "h", "j", "q", "x", "r", "z", "c", "s"]
 FINALS = frozenset(
-    "a ai an ang ao e ei en eng er o ong ou i ia ian iang iao ie in ing iong iou "
-    "u ua uai uan uang uei uen ueng uo v van ve vn".split()
+    [
+        "a",
+        "ai",
+        "an",
+        "ang",
+        "ao",
+        "e",
+        "ei",
+        "en",
+        "eng",
+        "er",
+        "o",
+        "ong",
+        "ou",
+        "i",
+        "ia",
+        "ian",
+        "iang",
+        "iao",
+        "ie",
+        "in",
+        "ing",
+        "iong",
+        "iou",
+        "u",
+        "ua",
+        "uai",
+        "uan",
+        "uang",
+        "uei",
+        "uen",
+        "ueng",
+        "uo",
+        "v",
+        "van",
+        "ve",
+        "vn",
+    ]
 )
 _SYLLABLE = re.compile(r"(zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw]?)([a-zêv]+)([1-5])")
 _NASALS = frozenset(["m", "n", "ng", "hm", "hng"])  # interjections without a vowel

@@ -30,15 +30,21 @@ _PIECE = re.compile(
 )
 # What a symbol is called where normalisation has left it, in Chinese and in English.
 _SYMBOLS = {
-    "+": ("加", "plus"), "×": ("乘", "times"), "÷": ("除以", "divided by"), "=": ("等于", "equals"), "%": ("百分号", "percent"),
-    "‰": ("千分号", "per mille"), "&": ("和", "and"), "@": ("艾特", "at"), "#": ("井号", "hash"), "<": ("小于", "less than"),
-    ">": ("大于", "greater than"), "≤": ("小于等于", "at most"), "≥": ("大于等于", "at least"), "≠": ("不等于", "is not"),
+    "+": ("加", "plus"), "×": ("乘", "times"), "÷": ("除以", "divided by"), "=": ("等于", "equals"),
+    "%": ("百分号", "percent"),
+    "‰": ("千分号", "per mille"), "&": ("和", "and"), "@": ("艾特", "at"), "#": ("井号", "hash"),
+    "<": ("小于", "less than"),
+    ">": ("大于", "greater than"), "≤": ("小于等于", "at most"), "≥": ("大于等于", "at least"),
+    "≠": ("不等于", "is not"),
     "≈": ("约等于", "about"), "±": ("正负", "plus minus"), "°": ("度", "degrees"), "℃": ("摄氏度", "degrees Celsius"),
     "℉": ("华氏度", "degrees Fahrenheit"), "$": ("美元", "dollars"), "€": ("欧元", "euros"), "£": ("英镑", "pounds"),
     "¥": ("元", "yuan"), "√": ("根号", "root of"), "∞": ("无穷", "infinity"), "→": ("到", "to"), "№": ("号", "number"),
     "²": ("平方", "squared"), "³": ("立方", "cubed"), "½": ("二分之一", "one half"), "©": ("版权", "copyright"),
 }  # fmt: skip
-_DIGITS = ("零 一 二 三 四 五 六 七 八 九".split(), "zero one two three four five six seven eight nine".split())
+_DIGITS = (
+    tuple("零一二三四五六七八九"),
+    ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+)
 _WIDE = {code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
 
 
