@@ -21,170 +21,31 @@ _FLAPPING = frozenset("AIOWYiuæɑəɛɪɹʊʌ")  # a t between one of these and
 _IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ"})
 # Words that tell that a verb follows, a noun, or a past participle: enough for most of the 790 words in
 # the dictionary that are said by their part of speech (record, live, read).
-_BEFORE_VERB = frozenset(
-    [
-        "to",
-        "will",
-        "would",
-        "can",
-        "could",
-        "should",
-        "must",
-        "may",
-        "might",
-        "shall",
-        "let's",
-        "please",
-        "i",
-        "you",
-        "we",
-        "they",
-        "don't",
-        "doesn't",
-        "didn't",
-        "won't",
-        "can't",
-        "cannot",
-        "never",
-        "not",
-        "i'll",
-        "you'll",
-        "we'll",
-        "they'll",
-        "who",
-    ]
-)
-_BEFORE_NOUN = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "this",
-        "that",
-        "these",
-        "those",
-        "my",
-        "your",
-        "his",
-        "her",
-        "its",
-        "our",
-        "their",
-        "of",
-        "no",
-        "new",
-        "first",
-    ]
-)
-_BEFORE_PARTICIPLE = frozenset(
-    [
-        "have",
-        "has",
-        "had",
-        "having",
-        "is",
-        "are",
-        "was",
-        "were",
-        "been",
-        "be",
-        "being",
-        "i've",
-        "you've",
-        "we've",
-        "they've",
-    ]
-)
+_BEFORE_VERB = frozenset([
+    "to", "will", "would", "can", "could", "should", "must", "may", "might", "shall", "let's", "please", "i",
+    "you", "we", "they", "don't", "doesn't", "didn't", "won't", "can't", "cannot", "never", "not", "i'll",
+    "you'll", "we'll", "they'll", "who",
+])  # fmt: skip
+_BEFORE_NOUN = frozenset([
+    "the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "its", "our", "their", "of",
+    "no", "new", "first",
+])  # fmt: skip
+_BEFORE_PARTICIPLE = frozenset([
+    "have", "has", "had", "having", "is", "are", "was", "were", "been", "be", "being", "i've", "you've",
+    "we've", "they've",
+])  # fmt: skip
 # Short words that capitals do not make an abbreviation.
-_SHOUTED = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "you",
-        "are",
-        "not",
-        "but",
-        "all",
-        "can",
-        "new",
-        "out",
-        "get",
-        "buy",
-        "now",
-        "our",
-        "who",
-        "how",
-        "why",
-        "yes",
-        "one",
-        "two",
-        "was",
-        "had",
-        "has",
-        "his",
-        "her",
-        "him",
-        "she",
-        "off",
-        "any",
-        "day",
-        "way",
-        "may",
-        "let",
-        "see",
-        "say",
-        "did",
-        "too",
-        "old",
-        "big",
-        "top",
-        "is",
-        "it",
-        "in",
-        "on",
-        "to",
-        "of",
-        "or",
-        "be",
-        "by",
-        "we",
-        "he",
-        "me",
-        "my",
-        "no",
-        "so",
-        "up",
-        "do",
-        "go",
-        "at",
-        "as",
-        "if",
-        "an",
-        "am",
-        "us",
-    ]
-)
-_SAID_AS_WORDS = frozenset(
-    [
-        "nasa",
-        "json",
-        "ram",
-        "rom",
-        "lan",
-        "pin",
-        "sim",
-        "gif",
-        "ascii",
-        "aids",
-        "laser",
-        "captcha",
-        "yaml",
-        "cuda",
-        "bert",
-        "lora",
-    ]
-)
+_SHOUTED = frozenset([
+    "the", "and", "for", "you", "are", "not", "but", "all", "can", "new", "out", "get", "buy", "now", "our",
+    "who", "how", "why", "yes", "one", "two", "was", "had", "has", "his", "her", "him", "she", "off", "any",
+    "day", "way", "may", "let", "see", "say", "did", "too", "old", "big", "top", "is", "it", "in", "on", "to",
+    "of", "or", "be", "by", "we", "he", "me", "my", "no", "so", "up", "do", "go", "at", "as", "if", "an", "am",
+    "us",
+])  # fmt: skip
+_SAID_AS_WORDS = frozenset([
+    "nasa", "json", "ram", "rom", "lan", "pin", "sim", "gif", "ascii", "aids", "laser", "captcha", "yaml",
+    "cuda", "bert", "lora",
+])  # fmt: skip
 
 
 Entry: TypeAlias = "str | dict[str, str | None]"  # the latter by part of speech
@@ -311,7 +172,10 @@ def _brand(word: str) -> str:
     said = _brands().get(word.lower())
     if said is None:
         return _s(_brand(word[:-1])) if word[-1:] == "s" and word[:-1].lower() in _brands() else ""
-    return said.strip("/") if said.startswith("/") else " ".join(_word(part) for part in said.split())
+    if said.startswith("/"):
+        return said.strip("/")
+    parts = re.sub(r"(?<=\b[A-Z]) (?=[A-Z]\b)", "", said).split()
+    return " ".join(_letters(part) if part.isupper() else _word(part) for part in parts)
 
 
 def _abbreviation(word: str) -> str:

@@ -9,47 +9,11 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-_INITIALS = ["zh", "ch", "sh", "b", "p", "m", "f", "d", "t", "n", "l", "g", "k", "h", "j", "q", "x", "r", "z", "c", "s"]
-FINALS = frozenset(
-    [
-        "a",
-        "ai",
-        "an",
-        "ang",
-        "ao",
-        "e",
-        "ei",
-        "en",
-        "eng",
-        "er",
-        "o",
-        "ong",
-        "ou",
-        "i",
-        "ia",
-        "ian",
-        "iang",
-        "iao",
-        "ie",
-        "in",
-        "ing",
-        "iong",
-        "iou",
-        "u",
-        "ua",
-        "uai",
-        "uan",
-        "uang",
-        "uei",
-        "uen",
-        "ueng",
-        "uo",
-        "v",
-        "van",
-        "ve",
-        "vn",
-    ]
-)
+FINALS = frozenset([
+    "a", "ai", "an", "ang", "ao", "e", "ei", "en", "eng", "er", "o", "ong", "ou", "i", "ia", "ian", "iang",
+    "iao", "ie", "in", "ing", "iong", "iou", "u", "ua", "uai", "uan", "uang", "uei", "uen", "ueng", "uo", "v",
+    "van", "ve", "vn",
+])  # fmt: skip
 _SYLLABLE = re.compile(r"(zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw]?)([a-zêv]+)([1-5])")
 _NASALS = frozenset(["m", "n", "ng", "hm", "hng"])  # interjections without a vowel
 _TONES = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
