@@ -42,7 +42,7 @@ _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2
 _FOLD = str.maketrans(_PLAIN + _SPACES, _AS_SAID + " " * len(_SPACES))
 _APOSTROPHE = re.compile(r"(?<=[A-Za-zÀ-ɏ])[’‘](?=[A-Za-zÀ-ɏ])|’(?=\d0s)|(?<=[a-z]s)’(?=\s+[a-z])")
 _MARK_PILE = re.compile("[\u0300-\u036f]{3,}")  # what NFC could not compose: ornament, not spelling
-_ITEM_NUMBER = re.compile(r"(?:(?<=[\s；;，。：:、])|^)([①-⑳⑴-⑽])\s?(?=[^\s、.，])")
+_ITEM_NUMBER = re.compile(r"(?:(?<=[\s；;，。：:、！？…”’」』）】》])|^)([①-⑳⑴-⑽])\s?(?=[^\s、.，])")
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _INLINE_SPACE = re.compile(r" {2,}")
 

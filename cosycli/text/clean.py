@@ -16,7 +16,8 @@ MAX_HELD = 2048
 _FRONT_LINES = 200  # a longer "front matter" is a document that begins with a rule
 _COMMENT_HELD = 4096  # a comment that is not closed by then is text
 
-_CUT = re.compile(r"[。！？；，、：…]+[”’」』）】》]*|[.!?,;:](?= )")
+# After these the line so far may be returned; a break tag belongs to the sentence before it.
+_CUT = re.compile(r"[。！？；，、：…]+[”’」』）】》]*(?:\s{0,4}<break\b[^<>]{0,200}>)*|[.!?,;:](?= )", re.I)
 _FENCE = re.compile(r"\s{0,8}(`{3,}|~{3,})\s*([^`\s]*)[^`]*$")
 _SPOKEN_FENCES = {"", "text", "txt", "plain", "plaintext"}
 _MARKDOWN_FENCES = {"md", "markdown"}
@@ -72,7 +73,7 @@ class Cleaner:
 
     def finish(self) -> str:
         """Return what was held back."""
-        out = self._end_line(self._buffer) if self._buffer else ""
+        out = self._end_line(self._buffer) if self._buffer or self._inside else ""
         self._buffer = self._carriage = ""
         if self._front is not None:
             out = self._replay(self._front) + out

@@ -37,7 +37,7 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,500})\](?:" + _TARGET + r"|\[[^\[\]\n]{0,100
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,64}\]|【\d{1,4}†[^【】\n]{0,80}】")
 _AUTOLINK = re.compile(r"<((?:[A-Za-z][A-Za-z0-9+.-]{1,20}:|[\w.+-]{1,64}@)[^\s<>]{1,2000})>")
 # A path ends at a space, at Chinese text and at marks that are never part of an address.
-_PATH = r"(?:[/?#][^\s<>\"“”‘’«»，。！？；：、（）【】《》「」\u3400-\u9fff\ue010]{0,2000})?"
+_PATH = r"(?:[/?#][^\s<>\"“”‘’«»，。！？；：、…—（）【】《》「」\u3400-\u9fff\ue010]{0,2000})?"
 _URL = re.compile(
     r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]{1,12}://|(?=www\.))(?:[^\s/@<>]{1,64}@)?"
     r"((?:[A-Za-z0-9](?:[\w-]{0,62})\.){0,8}[A-Za-z0-9][\w-]{0,62})(:\d{1,5})?" + _PATH,

@@ -215,6 +215,8 @@ def read(text: str) -> str:
 
 def _counts(clause: str) -> str:
     """What is left, by wetext's grammar; and what that leaves, digit by digit."""
+    if clause.isdecimal() and len(clause) < 9:
+        return zh_cardinal(clause)
     try:
         said = grammar.read(clause)
     except Exception:
