@@ -145,6 +145,8 @@ def _stays(char: str) -> bool:
 
 def _instead(char: str) -> str:
     """A digit that every rule has missed is said by itself; any other sign is a gap."""
+    if char == "〇":
+        return "零"
     if char.isdecimal():
         return zh_digits(str(unicodedata.decimal(char)))
     return " "

@@ -202,6 +202,8 @@ def fraction(m: Match) -> str:
     top, bottom = m[1], m[2]
     if (top, bottom) == ("24", "7"):
         return "二十四小时"
+    if len(top) > 2 < len(bottom):
+        return f"{zh_digits(top)}，{zh_digits(bottom)}"
     if int(bottom) < 2 or int(top) > int(bottom):
         return f"{zh_cardinal(top)}比{zh_cardinal(bottom)}"
     return f"{zh_cardinal(bottom)}分之{zh_cardinal(top)}"

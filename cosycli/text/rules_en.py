@@ -83,7 +83,7 @@ FIRST: tuple[Rule, ...] = (
     (re.compile(r"(?<![\w+])\+\d{1,3}[- ]?(?:\(\d{1,4}\)[- ]?)?\d{2,4}(?:[- ]?\d{2,4}){1,3}(?![\d.])"), say.phone),
     (re.compile(r"(?<![\w-])(?:1-)?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\d.-])"), say.phone),
     (re.compile(r"(?<![\w.-])\d{3}-\d{4}(?![\w-])"), say.phone),
-    (re.compile(r"(?<![\d.,-])\d{2,}(?:-\d{2,}){2,6}(?![\d-])"), say.phone),
+    (re.compile(r"(?<![\d.,-])(?:\d{1,20}(?:-\d{1,20}){3,6}|\d{2,20}(?:-\d{2,20}){2})(?![\d-])"), say.phone),
     (re.compile(r"(?<![\w.,])\d{9,}(?![\d.])"), say.long_number),
     (
         re.compile(
@@ -101,9 +101,7 @@ FIRST: tuple[Rule, ...] = (
 
 SECOND: tuple[Rule, ...] = (
     (
-        re.compile(
-            r"((?i:won|lost|beat|lead|led|score|victory|defeat)(?: \w+){0,4}? )(\d{1,3})-(\d{1,3})(?![\d-])"
-        ),
+        re.compile(r"((?i:won|lost|beat|lead|led|score|victory|defeat)(?: \w+){0,4}? )(\d{1,3})-(\d{1,3})(?![\d-])"),
         say.score,
     ),
     (re.compile(rf"(?<![\d.,A-Za-z-])({NUMBER}){_DASH}({NUMBER})(?![\d-])(?!\s?-\s?\d)"), say.span),

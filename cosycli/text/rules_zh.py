@@ -46,6 +46,8 @@ ADDRESSES: tuple[Rule, ...] = (
 )
 
 FIRST: tuple[Rule, ...] = (
+    (re.compile(r"(?<=[歼运轰直风征舟娥宫])-(?=\d)"), ""),
+    (re.compile(r"\^\s?([A-Za-z])(?![A-Za-z])"), r"的\1次方"),
     (re.compile(r"(^|[\s，。；：])(\d{1,2})[.)]\s(?=\S)"), r"\1\2、"),
     (re.compile(r"(?<!\d)(\d{1,2})·(\d{1,2})(?!\d)|(?<!\d)618(?=[大购年活])"), lambda m: zh_digits(m[0])),
     (re.compile(r"(?<![\d.])(\d(?:\.\d{1,6})?)[eE]([+-]?\d{1,3})(?![\dA-Za-z.])"), say.scientific),
@@ -66,9 +68,9 @@ FIRST: tuple[Rule, ...] = (
     (re.compile(r"(?<![\d.-])[48]00[- ]\d{3,4}[- ]\d{3,4}(?![\d.])"), say.phone),
     (re.compile(r"(?<![\w+])\+\d{1,3}[- ]?(?:\(\d{1,4}\)[- ]?)?\d{2,4}(?:[- ]?\d{2,4}){1,3}(?![\d.])"), say.phone),
     (re.compile(r"(?<!\d)(\d{17}[\dXx])(?!\d)"), lambda m: zh_digits(m[1][:-1]) + (zh_digits(m[1][-1]) or "X")),
-    (re.compile(rf"({_SPELLED_BEFORE})(\d{{3,}})(?![\d.,%]|\s?[个元次人位条])"), say.spelled),
+    (re.compile(rf"({_SPELLED_BEFORE})(\d{{3,}}(?:-\d+){{0,4}})(?![\d.,%]|\s?[个元次人位条])"), say.spelled),
     (re.compile(r"(?<![\d.])()(\d{3,4})(?=室|房间|号房|号楼|路公|路车|房(?![{HAN}]))"), say.spelled),
-    (re.compile(r"(?<![\d.,-])\d{2,}(?:-\d{2,}){2,6}(?![\d-])"), say.chain),
+    (re.compile(r"(?<![\d.,-])(?:\d{1,20}(?:-\d{1,20}){3,6}|\d{2,20}(?:-\d{2,20}){2})(?![\d-])"), say.chain),
     (re.compile(r"(?<![\d.,])\d{9,}(?![\d.])"), say.long_number),
     (
         re.compile(
@@ -130,6 +132,7 @@ SECOND: tuple[Rule, ...] = (
         ),
         say.unit,
     ),
+    (re.compile(rf"(?<=[克米升时秒瓦兆B])/(?=[{HAN}])"), "每"),
     (re.compile(r"(?<![A-Za-z])(?:No|NO|no)\.\s?(\d{1,30})"), say.ordinal),
     (re.compile(r"第\s?(\d{1,9})(?![\d.])"), say.ordinal),
     (re.compile(r"#\s?(\d{1,6})(?![\w-])"), lambda m: zh_cardinal(m[1]) + "号"),
