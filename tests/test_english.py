@@ -61,6 +61,15 @@ def test_endings(stem: str, form: str, tail: str) -> None:
     assert said(form).endswith(tail)
 
 
+def test_dots_that_end_no_sentence() -> None:
+    """The dots of U.S. and Dr. were pauses, and said as "dot"."""
+    words = pronounce("Dr. Smith lives in the U.S. and works.")
+    assert [w.text for w in words if w.kind == "punct"] == ["."]
+    assert words[0].sounds == ("dˈɑktəɹ",)
+    assert words[2].sounds == ("lˈɪvz",)
+    assert words[5].sounds == ("jˌuˈɛs",)
+
+
 def test_weak_forms() -> None:
     """a, the and to depend on what follows."""
     assert said("the apple") == "ði ˈæpᵊl"

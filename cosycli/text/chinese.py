@@ -277,7 +277,8 @@ def _adverbial(before: _Unit, after: _Unit) -> bool:
     tag, following = before.tag.lstrip("="), after.tag.lstrip("=")
     if len(before.simple) < 2 or following[:1] in "uf":
         return False
-    return tag[:1] in "dazilobv" or (tag[:1] == "n" and following[:1] == "v" and len(tag) == 1)
+    noun = tag[:1] == "n" and tag not in ("nr", "nrt", "ns", "nt")
+    return tag[:1] in "dazilobv" or (noun and following[:1] == "v")
 
 
 # 儿 is a syllable of its own: a child, not a suffix.

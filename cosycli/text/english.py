@@ -34,6 +34,7 @@ _BEFORE_PARTICIPLE = frozenset([
     "have", "has", "had", "having", "is", "are", "was", "were", "been", "be", "being", "i've", "you've",
     "we've", "they've",
 ])  # fmt: skip
+_AFTER_LIVE = frozenset(["in", "at", "on", "with", "near", "here", "there", "alone", "together", "for", "by"])
 # Short words that capitals do not make an abbreviation.
 _SHOUTED = frozenset([
     "the", "and", "for", "you", "are", "not", "but", "all", "can", "new", "out", "get", "buy", "now", "our",
@@ -150,11 +151,15 @@ def _function_word(word: str, after: str, following: bool | None) -> str:
         return "ɐm"
     if word == "I":
         return "ˌI"
+    if word in ("live", "lives") and after in _AFTER_LIVE:
+        return "lˈɪvz" if word == "lives" else "lˈɪv"
     return "jˈuzd" if word == "used" and after != "to" else "jˈust" if word == "used" else ""
 
 
 def _word(word: str, before: str = "", following: bool | None = None) -> str:
     """One word by whatever knows it."""
+    if "." in word:  # U.S., Dr.
+        return _dotted(word)
     if "-" in word:
         whole = _known(word, before, following)
         return whole or " ".join(_word(part) for part in word.split("-") if part)
@@ -166,6 +171,14 @@ def _word(word: str, before: str = "", following: bool | None = None) -> str:
         or _mixed(word)
         or _guessed(word)
     )
+
+
+def _dotted(word: str) -> str:
+    """Letters with dots, or one of the titles that end in one."""
+    plain = word.replace(".", "")
+    if plain == "vs":
+        return _known("versus", "", True)
+    return _known(plain, "", True) if "." not in word[:-1] else _letters(plain)
 
 
 def _brand(word: str) -> str:
@@ -193,40 +206,12 @@ def _abbreviation(word: str) -> str:
     return _s(said) if stem != word else said
 
 
-_LETTERS = dict(
-    zip(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        [
-            "ˈA",
-            "bˈi",
-            "sˈi",
-            "dˈi",
-            "ˈi",
-            "ˈɛf",
-            "ʤˈi",
-            "ˈAʧ",
-            "ˈI",
-            "ʤˈA",
-            "kˈA",
-            "ˈɛl",
-            "ˈɛm",
-            "ˈɛn",
-            "ˈO",
-            "pˈi",
-            "kjˈu",
-            "ˈɑɹ",
-            "ˈɛs",
-            "tˈi",
-            "jˈu",
-            "vˈi",
-            "dˈʌbᵊlju",
-            "ˈɛks",
-            "wˈI",
-            "zˈi",
-        ],
-        strict=True,
-    )
-)
+_LETTERS = {
+    "A": "ˈA", "B": "bˈi", "C": "sˈi", "D": "dˈi", "E": "ˈi", "F": "ˈɛf", "G": "ʤˈi", "H": "ˈAʧ", "I": "ˈI",
+    "J": "ʤˈA", "K": "kˈA", "L": "ˈɛl", "M": "ˈɛm", "N": "ˈɛn", "O": "ˈO", "P": "pˈi", "Q": "kjˈu",
+    "R": "ˈɑɹ", "S": "ˈɛs", "T": "tˈi", "U": "jˈu", "V": "vˈi", "W": "dˈʌbᵊlju", "X": "ˈɛks", "Y": "wˈI",
+    "Z": "zˈi",
+}  # fmt: skip
 
 
 def _letters(word: str) -> str:

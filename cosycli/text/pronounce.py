@@ -19,6 +19,7 @@ _HANZI = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af〇々"
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ\u1e00-\u1eff"
 _PIECE = re.compile(
     f"(?P<zh>[{_HANZI}]+)"
+    r"|(?P<dotted>(?<![A-Za-z])(?:(?:[A-Za-z]\.)+[A-Za-z](?:\.(?=\s+[a-z]))?(?![A-Za-z])|(?:Dr|Mrs?|Ms|Prof|vs)\.(?=\s)))"
     f"|(?P<en>[{_LATIN}\u0300-\u036f]+(?:['’ʼ-][{_LATIN}]+)*)"
     r"|(?P<digits>\d+(?:\.\d+)*)"
     rf"|(?P<foreign>{foreign.KANA_OR_HANGUL.pattern})"
@@ -95,7 +96,7 @@ def _pieces(text: str, lexicon: Lexicon) -> Iterator[_Piece]:
 
 def _scan(plain: str, text: str, start: int, end: int) -> Iterator[_Piece]:
     for match in _PIECE.finditer(plain, start, end):
-        kind = match.lastgroup or "other"
+        kind = {"dotted": "en", None: "other"}.get(match.lastgroup, match.lastgroup or "")
         yield _Piece(kind, text[match.start() : match.end()], match.start(), match.end())
 
 

@@ -65,12 +65,9 @@ _FINALS = {
 }  # fmt: skip
 _TONES = ("", "→", "↗", "↓", "↘", "")
 _BUZZING = frozenset(["zh", "ch", "sh", "r", "z", "c", "s"])  # 知, 资: their i is no [i]
-_R = "ɚ"  # a merged 儿
-# Finals that lose or change their end before it: 盖儿 kaɚ, 点儿 tjaɚ, 事儿 ʂəɚ, 鸡儿 ʨiəɚ.
-_R_FINALS = {
-    "ai": "a0ɚ", "an": "a0ɚ", "ian": "ja0ɚ", "uai": "wa0ɚ", "uan": "wa0ɚ", "van": "ɥa0ɚ",
-    "ei": "ə0ɚ", "en": "ə0ɚ", "uei": "wə0ɚ", "uen": "wə0ɚ", "in": "jə0ɚ", "vn": "ɥə0ɚ",
-}  # fmt: skip
+# A merged 儿 follows its syllable whole, an unstressed er as in training: dropping the n or i before it (tja↓ɚ)
+# or writing ɻ made the recogniser hear no r at all, or another vowel.
+_R = "ɚ"
 
 # A mark of the text, as the voice knew it in training.
 _MARKS = {
@@ -108,15 +105,8 @@ def mandarin(pinyin: str) -> str:
     elif parts.final == "o" and not parts.initial:
         final = "ɔ0"
     if parts.merged:
-        final = _with_r(parts.final, final)
+        final += _R
     return _INITIALS[parts.initial] + final.replace("0", _TONES[parts.tone])
-
-
-def _with_r(name: str, final: str) -> str:
-    """花儿: the r follows the vowel, without the n or i that ended it."""
-    if name in _R_FINALS:
-        return _R_FINALS[name]
-    return final + _R
 
 
 def english(ipa: str) -> str:
