@@ -32,7 +32,7 @@ def test_typographic_apostrophe(word: str) -> None:
         ("OPEN", "ˈoʊpᵊn"),
         ("ChatGPT", "ʧˈæt ʤˌipˌitˈi"),
         ("GitHub", "ɡˈɪt hˈʌb"),
-        ("iPhone", "ˈaɪ fˈoʊn"),
+        ("iPhone", "ˈaɪfˌoʊn"),
         ("OpenAI", "ˈoʊpᵊn ˌeɪˈaɪ"),
         ("TensorRT", "tˈɛnsəɹ ˌɑɹtˈi"),
         ("SmartHome", "smˈɑɹt hˈoʊm"),
