@@ -9,7 +9,6 @@ import re
 import unicodedata
 from typing import Literal
 
-from cosycli.text import rules_en, rules_zh
 from cosycli.text.capitals import lowered
 from cosycli.text.chars import HAN, fold, visible
 from cosycli.text.numbers import zh_digits
@@ -25,6 +24,7 @@ _CHINESE = re.compile(f"[{HAN}，。！？；：、（）《》]")  # full-width
 _LATIN_WORD = re.compile(r"(?<![A-Za-z\d.])[A-Za-zÀ-ɏ]{2,}(?![A-Za-z\d]|\.\w)")
 # Anything but letters, spaces and common punctuation; or a dot inside a word.
 _TO_READ = re.compile(r"[^\w\s，。！？；：、…—“”‘’()（）《》'\",.!?;:]|[\d_²³]|[^\W_]\.[^\W_]")
+_SHORTENED = re.compile(r"\b[A-Za-z]{1,6}\.(?=\s*[a-zA-Z])|\b(?:vs|etc|Inc|Ltd|Corp|Jr|Sr)\b")
 _TOKEN = re.compile(r"<\|[^<>|\n]{0,80}\|>|<\||\|>")
 # What may be handed on, besides letters of all scripts with their marks and spaces: what the ear can tell.
 _PUNCTUATION = "，。！？；：、…—,.!?;:'\"“”‘’()（）《》〈〉「」『』【】[]·-"
@@ -124,8 +124,14 @@ def _parts(text: str) -> list[str]:
 
 def _read(text: str, language: Language) -> str:
     text = written_out(text)
-    if language == "en" or _TO_READ.search(text):
-        text = (rules_zh if language == "zh" else rules_en).read(text)
+    if language == "en" and (_TO_READ.search(text) or _SHORTENED.search(text)):
+        from cosycli.text import rules_en  # the rules are loaded when there is something to read
+
+        text = rules_en.read(text)
+    elif language == "zh" and _TO_READ.search(text):
+        from cosycli.text import rules_zh
+
+        text = rules_zh.read(text)
     return _tidy(lowered(text))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from cosycli.text import shapes
+from cosycli.text.forms import Form
 from cosycli.text.numbers import MAX_CARDINAL, en_cardinal, en_clock, en_digits, en_number, en_ordinal, en_year
 from cosycli.text.shapes import NUMBER, trimmed
 from cosycli.text.units import CURRENCIES, ONE_LETTER_IS_UNIT, PER, UNITS, pattern, plural
@@ -22,7 +23,10 @@ _FULL_MONTH = {name[:3]: name for name in MONTHS}
 _SCALES = {"k": "thousand", "m": "million", "b": "billion", "bn": "billion", "t": "trillion"}
 CURRENCY = pattern(CURRENCIES)
 SCALE = r"(?:\s?(?P<scale>[kKMBT](?![A-Za-z])|bn\b|million|billion|trillion|thousand))?"
-MONEY = re.compile(rf"(?P<sign>(?<![\w)])-)?(?P<currency>{CURRENCY})\s?(?P<number>{NUMBER}){SCALE}")
+MONEY = Form(
+    "".join({key[0] for key in CURRENCIES}),
+    rf"(?P<sign>(?<![\w)])-)?(?P<currency>{CURRENCY})\s?(?P<number>{NUMBER}){SCALE}",
+)
 
 
 # --- addresses, versions -------------------------------------------------------------------------

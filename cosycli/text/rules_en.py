@@ -7,24 +7,27 @@ All of it is ours: wetext's English grammar loses the "one" of 1,200, reads 1990
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from cosycli.text import readings_en as say
 from cosycli.text import shapes
+from cosycli.text.forms import Form, Rule, apply
 from cosycli.text.numbers import en_cardinal, en_digits, en_number, en_ordinal, en_year
 from cosycli.text.shapes import ALONE, NUMBER
-from cosycli.text.units import PER, SIGNS, UNITS, pattern
+from cosycli.text.units import CURRENCIES, PER, SIGNS, UNITS, pattern
 
 Match = re.Match[str]
-Rule = tuple[re.Pattern[str], str | Callable[[Match], str]]
 
 _MONTH = (
     r"(?:Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?"
     r"|Sept?(?:ember|\.)?|Oct(?:ober|\.)?|Nov(?:ember|\.)?|Dec(?:ember|\.)?)"
 )
+_MONTH_FIRST = "JFMASOND"
 _UNIT = pattern(UNITS)
 _DASH = r"\s?(~+|-|—{1,2}|–|--)\s?"
 _SIGNED = rf"(?:(?<![\w)])[+-])?{NUMBER}"
+_MONEY_FIRST = "".join({key[0] for key in CURRENCIES})
+_UNIT_FIRST = "".join({key[0] for key in UNITS})
+_SIGN_FIRST = "".join({key[0] for key in SIGNS})
 _PER = pattern({key: "" for key in (*PER, *UNITS) if key[0].isalpha()})
 _YEAR = r"(?:1\d|20)\d\d"
 _YEAR_CUE = (
@@ -51,119 +54,120 @@ ADDRESSES: tuple[Rule, ...] = (
     (shapes.EMAIL, say.email),
     (shapes.IP, say.ip),
     (shapes.DOMAIN, say.domain),
-    (re.compile(r"(?<![A-Za-z])(localhost):(\d{1,5})"), lambda m: f"{m[1]} port {en_digits(m[2])}"),
+    (Form(":", r"(?<![A-Za-z])(localhost):(\d{1,5})"), lambda m: f"{m[1]} port {en_digits(m[2])}"),
     (shapes.DATE, say.date),
     (shapes.VERSION, say.version),
     (shapes.DOTTED, say.dotted),
 )
 
 FIRST: tuple[Rule, ...] = (
-    (re.compile(r"(?<![\d.])(\d(?:\.\d{1,6})?)[eE]([+-]?\d{1,3})(?![\dA-Za-z.])"), say.scientific),
-    (re.compile(r"(?<!\d)(\d{1,2})'(\d{1,2})(?:\"|''|”)"), lambda m: f"{en_cardinal(m[1])} foot {en_cardinal(m[2])}"),
-    (re.compile(r"(?<![\w)~%])(?<!bout )~\s?(?=[\d$€£¥])"), "about "),
-    (re.compile(r"(?<![\d.,])(\d{1,6}),(\d\d)(?=\s?(?:€|EUR|%|km|kg|°))"), r"\1.\2"),  # a decimal comma
-    (re.compile(r"(?<![\d/.-])(\d{1,2})/(\d{1,2})/((?:19|20)\d\d)(?![\d/])"), say.us_date),
+    (Form("eE", r"(?<![\d.])(\d(?:\.\d{1,6})?)[eE]([+-]?\d{1,3})(?![\dA-Za-z.])"), say.scientific),
+    (Form("'", r"(?<!\d)(\d{1,2})'(\d{1,2})(?:\"|''|”)"), lambda m: f"{en_cardinal(m[1])} foot {en_cardinal(m[2])}"),
+    (Form("~", r"(?<![\w)~%])(?<!bout )~\s?(?=[\d$€£¥])"), "about "),
+    (Form(",", r"(?<![\d.,])(\d{1,6}),(\d\d)(?=\s?(?:€|EUR|%|km|kg|°))"), r"\1.\2"),  # a decimal comma
+    (Form("/", r"(?<![\d/.-])(\d{1,2})/(\d{1,2})/((?:19|20)\d\d)(?![\d/])"), say.us_date),
     (shapes.MONTH, say.month),
     (
-        re.compile(
-            rf"\b({_MONTH})\s(\d{{1,2}})(?:st|nd|rd|th)?(?:\s?[-–~]\s?(\d{{1,2}})(?:st|nd|rd|th)?)?(?:,?\s({_YEAR}))?(?![\d:.]*\d)"
+        Form(
+            _MONTH_FIRST,
+            rf"\b({_MONTH})\s(\d{{1,2}})(?:st|nd|rd|th)?(?:\s?[-–~]\s?(\d{{1,2}})(?:st|nd|rd|th)?)?(?:,?\s({_YEAR}))?(?![\d:.]*\d)",
         ),
         say.month_day,
     ),
     (
-        re.compile(rf"(?<![\d.,:/-])(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?({_MONTH})(?:,?\s({_YEAR}))?(?![\w])"),
+        Form(
+            _MONTH_FIRST, rf"(?<![\d.,:/-])(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?({_MONTH})(?:,?\s({_YEAR}))?(?![\w])"
+        ),
         say.day_month,
     ),
-    (re.compile(rf"\b({_MONTH}),?\s({_YEAR})(?!\d|[.,]\d)"), say.month_year),
+    (Form(_MONTH_FIRST, rf"\b({_MONTH}),?\s({_YEAR})(?!\d|[.,]\d)"), say.month_year),
     (shapes.CLOCK, say.clock),
     (shapes.HOUR, say.hour),
     (shapes.RATIO, lambda m: f"{en_number(m[1])} to {en_number(m[2])}"),
-    (re.compile(r"(?<![\w.])'?((?:1[1-9]|20)?)(\d0)'?s(?![A-Za-z])"), say.decade),
-    (re.compile(rf"(?<![\d.-])({_YEAR})\s?[-–—~]\s?({_YEAR})(?![\d-])"), say.years),
-    (re.compile(r"(?<![\w+])\+\d{1,3}[- ]?(?:\(\d{1,4}\)[- ]?)?\d{2,4}(?:[- ]?\d{2,4}){1,3}(?![\d.])"), say.phone),
-    (re.compile(r"(?<![\w-])(?:1-)?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\d.-])"), say.phone),
-    (re.compile(r"(?<![\w.-])\d{3}-\d{4}(?![\w-])"), say.phone),
-    (re.compile(r"(?<![\d.,-])(?:\d{1,20}(?:-\d{1,20}){3,6}|\d{2,20}(?:-\d{2,20}){2})(?![\d-])"), say.phone),
-    (re.compile(r"(?<![\w.,])\d{9,}(?![\d.])"), say.long_number),
+    (Form("s", r"(?<![\w.])'?((?:1[1-9]|20)?)(\d0)'?s(?![A-Za-z])"), say.decade),
+    (Form("-–—~", rf"(?<![\d.-])({_YEAR})\s?[-–—~]\s?({_YEAR})(?![\d-])"), say.years),
+    (Form("+", r"(?<![\w+])\+\d{1,3}[- ]?(?:\(\d{1,4}\)[- ]?)?\d{2,4}(?:[- ]?\d{2,4}){1,3}(?![\d.])"), say.phone),
+    (Form("-. (", r"(?<![\w-])(?:1-)?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\d.-])"), say.phone),
+    (Form("-", r"(?<![\w.-])\d{3}-\d{4}(?![\w-])"), say.phone),
+    (Form("-", r"(?<![\d.,-])(?:\d{1,20}(?:-\d{1,20}){3,6}|\d{2,20}(?:-\d{2,20}){2})(?![\d-])"), say.phone),
+    (Form("", r"(?<![\w.,])\d{9,}(?![\d.])"), say.long_number),
     (
-        re.compile(
-            rf"(?P<currency>{say.CURRENCY})\s?(?P<low>{NUMBER})\s?[-~—–]\s?(?:{say.CURRENCY})?(?P<high>{NUMBER}){say.SCALE}"
+        Form(
+            _MONEY_FIRST,
+            rf"(?P<currency>{say.CURRENCY})\s?(?P<low>{NUMBER})\s?[-~—–]\s?(?:{say.CURRENCY})?(?P<high>{NUMBER}){say.SCALE}",
         ),
         say.money_range,
     ),
     (say.MONEY, say.money),
-    (re.compile(rf"{ALONE}({NUMBER}(?:\s?[kKMB](?![A-Za-z]))?)\s?({say.CURRENCY})(?![A-Za-z\d])"), say.money_after),
     (
-        re.compile(rf"(?<![\d.,A-Za-z])(?:(?P<low>{_SIGNED})[%‰]?{_DASH})?(?P<high>{_SIGNED})\s?(?P<sign>[%‰‱])"),
+        Form(_MONEY_FIRST, rf"{ALONE}({NUMBER}(?:\s?[kKMB](?![A-Za-z]))?)\s?({say.CURRENCY})(?![A-Za-z\d])"),
+        say.money_after,
+    ),
+    (
+        Form("%‰‱", rf"(?<![\d.,A-Za-z])(?:(?P<low>{_SIGNED})[%‰]?{_DASH})?(?P<high>{_SIGNED})\s?(?P<sign>[%‰‱])"),
         say.percent,
     ),
 )
 
 SECOND: tuple[Rule, ...] = (
     (
-        re.compile(r"((?i:won|lost|beat|lead|led|score|victory|defeat)(?: \w+){0,4}? )(\d{1,3})-(\d{1,3})(?![\d-])"),
+        Form("-", r"((?i:won|lost|beat|lead|led|score|victory|defeat)(?: \w+){0,4}? )(\d{1,3})-(\d{1,3})(?![\d-])"),
         say.score,
     ),
-    (re.compile(rf"(?<![\d.,A-Za-z-])({NUMBER}){_DASH}({NUMBER})(?![\d-])(?!\s?-\s?\d)"), say.span),
-    (re.compile(rf"(?<=\d)\s?({_UNIT})\s?[-~–—]\s?(?=\d)"), lambda m: f" {m[1]} to "),
-    (re.compile(r"\^\s?([+-]?\d{1,6})"), say.power),
-    (re.compile(rf"(?<![\w)._])-(?={NUMBER})"), "minus "),
+    (Form("-~—–", rf"(?<![\d.,A-Za-z-])({NUMBER}){_DASH}({NUMBER})(?![\d-])(?!\s?-\s?\d)"), say.span),
+    (Form("-~–—", rf"(?<=\d)\s?({_UNIT})\s?[-~–—]\s?(?=\d)"), lambda m: f" {m[1]} to "),
+    (Form("^", r"\^\s?([+-]?\d{1,6})"), say.power),
+    (Form("-", rf"(?<![\w)._])-(?={NUMBER})"), "minus "),
     (
-        re.compile(
-            rf"{ALONE}(?P<number>{NUMBER})[\s-]?(?P<unit>{_UNIT})(?![A-Za-z\d'])(?:/(?P<per>{_PER})(?![A-Za-z\d]))?"
+        Form(
+            _UNIT_FIRST,
+            rf"{ALONE}(?P<number>{NUMBER})[\s-]?(?P<unit>{_UNIT})(?![A-Za-z\d'])(?:/(?P<per>{_PER})(?![A-Za-z\d]))?",
         ),
         say.unit,
     ),
-    (re.compile(rf"(?<=[a-z])/({_PER})(?![A-Za-z])"), lambda m: f" per {say.per(m[1])}"),
-    (re.compile(r"(?<![\d.A-Za-z])(\d{1,15})(?:st|nd|rd|th)(?![A-Za-z])", re.I), lambda m: en_ordinal(m[1])),
-    (re.compile(r"(?<![A-Za-z])(?:Nos?|NO)\.\s?(?=\d)"), "number "),
-    (re.compile(r"#\s?(?=\d)"), "number "),
+    (Form("/", rf"(?<=[a-z])/({_PER})(?![A-Za-z])"), lambda m: f" per {say.per(m[1])}"),
+    (Form("tdTD", r"(?<![\d.A-Za-z])(\d{1,15})(?:st|nd|rd|th)(?![A-Za-z])", re.I), lambda m: en_ordinal(m[1])),
+    (Form("N", r"(?<![A-Za-z])(?:Nos?|NO)\.\s?(?=\d)"), "number "),
+    (Form("#", r"#\s?(?=\d)"), "number "),
     (shapes.MIXED, say.mixed),
     (shapes.FRACTION, say.fraction),
     (shapes.BUSINESS, lambda m: f"{m[1]} to {m[2]}"),
-    (re.compile(r"(\d)\s?[xX]\s?(?=\d)"), r"\1 by "),
-    (re.compile(r"(?<=\d)[xX](?![A-Za-z\d])"), " times"),
-    (re.compile(r"(?<![\w.,])([2-8])K(?![\w])"), lambda m: f"{en_cardinal(m[1])} K"),  # 4K is a resolution
-    (re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{1,2})?)([kKMB])(?![\w])"), say.scaled_name),
+    (Form("xX", r"(\d)\s?[xX]\s?(?=\d)"), r"\1 by "),
+    (Form("xX", r"(?<=\d)[xX](?![A-Za-z\d])"), " times"),
+    (Form("K", r"(?<![\w.,])([2-8])K(?![\w])"), lambda m: f"{en_cardinal(m[1])} K"),  # 4K is a resolution
+    (Form("kKMB", r"(?<![\w.,])(\d{1,3}(?:\.\d{1,2})?)([kKMB])(?![\w])"), say.scaled_name),
     (shapes.NAME, say.name),
-    (re.compile(r"(?<=[\w)])²"), " squared"),
-    (re.compile(r"(?<=[\w)])³"), " cubed"),
-    (re.compile(rf"\b({_YEAR_CUE}) ({_YEAR})(?!\d|[.,]\d)(?! [a-z]+s\b)"), lambda m: f"{m[1]} {en_year(m[2])}"),
-    (re.compile(r"(?<![\d.,$])(?:19|20)\d\d(?![\d%]|[.,]\d|\s?[a-z]+s\b|\s(?:people|men|women|children))"), say.year),
-    (re.compile(r"(\d)\+(?!\s?[\dA-Za-z(])"), r"\1 plus"),
-    (re.compile(NUMBER), say.plain),
+    (Form("²", r"(?<=[\w)])²"), " squared"),
+    (Form("³", r"(?<=[\w)])³"), " cubed"),
+    (Form("12", rf"\b({_YEAR_CUE}) ({_YEAR})(?!\d|[.,]\d)(?! [a-z]+s\b)"), lambda m: f"{m[1]} {en_year(m[2])}"),
+    (Form("12", r"(?<![\d.,$])(?:19|20)\d\d(?![\d%]|[.,]\d|\s?[a-z]+s\b|\s(?:people|men|women|children))"), say.year),
+    (Form("+", r"(\d)\+(?!\s?[\dA-Za-z(])"), r"\1 plus"),
+    (Form("", NUMBER), say.plain),
 )
 
-_ARROW = re.compile(r"\s?(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s?")
-_SIGN = re.compile(pattern(SIGNS))
+_ARROW = Form(">→⇒⟶➝↦", r"\s?(?:-{1,3}>|={1,2}>|→|⇒|⟶|➝|↦)\s?")
+_SIGN = Form(_SIGN_FIRST, pattern(SIGNS))
 SIGN_RULES: tuple[Rule, ...] = (
     (_ARROW, " to "),
-    (re.compile(r"\s?(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s?"), ", "),
-    (re.compile("↑"), " up "),
-    (re.compile("↓"), " down "),
+    (Form("<←⇐↔⇔", r"\s?(?:<-{1,3}|<={2}|←|⇐|↔|⇔)\s?"), ", "),
+    (Form("↑", "↑"), " up "),
+    (Form("↓", "↓"), " down "),
     (_SIGN, lambda m: f" {SIGNS[m[0]][1]} "),
-    (re.compile(r"\s?&+\s?"), " and "),
-    (re.compile(r"(?<![A-Za-z])([CFJcfj])#(?![A-Za-z\d])"), lambda m: m[1].upper() + " sharp"),
-    (re.compile(r"(?<![A-Za-z])([A-Za-z]{1,10})\+\+"), r"\1 plus plus"),
-    (re.compile(r"(?<=[\w)])\s?\*\s?(?=[\w(])"), " times "),
-    (re.compile(r"(?<=[\w)])\s?\+\s?(?=[\w(]|$)|\+\s?(?=\w)"), " plus "),
-    (re.compile(r"(?:(?<=[\w)])\s?=\s?|\s?=\s?(?=[\w(]))(?!=)"), " equals "),
-    (re.compile(r"(?:(?<=[\w)])\s?<\s?|<\s?(?=\d))(?=[\w(-]|$)"), " less than "),
-    (re.compile(r"(?:(?<=[\w)])\s?>\s?|>\s?(?=\d))(?=[\w(-]|$)"), " greater than "),
-    (re.compile(r"@\s?(?=\w)"), " at "),
-    (re.compile(r"\bw/o\b"), "without"),
-    (re.compile(r"\bw/\s?"), "with "),
-    (re.compile(r"\band/or\b"), "and or"),
-    (re.compile(r"(?<=[a-z])\s?/\s?(?=[a-z])"), " or "),
-    (re.compile(r"\s-{1,3}\s|\s?[–|]\s|\s?•\s?"), ", "),
+    (Form("&", r"\s?&+\s?"), " and "),
+    (Form("#", r"(?<![A-Za-z])([CFJcfj])#(?![A-Za-z\d])"), lambda m: m[1].upper() + " sharp"),
+    (Form("+", r"(?<![A-Za-z])([A-Za-z]{1,10})\+\+"), r"\1 plus plus"),
+    (Form("*", r"(?<=[\w)])\s?\*\s?(?=[\w(])"), " times "),
+    (Form("+", r"(?<=[\w)])\s?\+\s?(?=[\w(]|$)|\+\s?(?=\w)"), " plus "),
+    (Form("=", r"(?:(?<=[\w)])\s?=\s?|\s?=\s?(?=[\w(]))(?!=)"), " equals "),
+    (Form("<", r"(?:(?<=[\w)])\s?<\s?|<\s?(?=\d))(?=[\w(-]|$)"), " less than "),
+    (Form(">", r"(?:(?<=[\w)])\s?>\s?|>\s?(?=\d))(?=[\w(-]|$)"), " greater than "),
+    (Form("@", r"@\s?(?=\w)"), " at "),
+    (Form("/", r"\bw/o\b"), "without"),
+    (Form("/", r"\bw/\s?"), "with "),
+    (Form("/", r"\band/or\b"), "and or"),
+    (Form("/", r"(?<=[a-z])\s?/\s?(?=[a-z])"), " or "),
+    (Form("-–|•", r"\s-{1,3}\s|\s?[–|]\s|\s?•\s?"), ", "),
 )
-
-
-def apply(text: str, rules: tuple[Rule, ...]) -> str:
-    """Apply rules in their order."""
-    for form, reading in rules:
-        text = form.sub(reading, text)
-    return text
 
 
 def read(text: str) -> str:

@@ -7,45 +7,52 @@ Every pattern begins with a look-behind that stops it from being tried inside a 
 from __future__ import annotations
 
 import re
+import string
+
+from cosycli.text.forms import Form
 
 NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,6}(?![\d,])(?:\.\d+)?|\d+(?:\.\d+)?)"
 ALONE = r"(?<![\d.,A-Za-z])(?<!\d[-/:])"  # no number, version or name goes on before
 
-EMAIL = re.compile(r"(?<![\w.+-])([\w.+-]{1,64})@((?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24})(?![\w-])", re.ASCII)
+EMAIL = Form("@", r"(?<![\w.+-])([\w.+-]{1,64})@((?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24})(?![\w-])", re.ASCII)
 _TLD = (
     "com|cn|org|net|io|ai|dev|edu|gov|co|app|me|uk|us|de|fr|jp|hk|tw|sg|ca|au|eu|ru|in|it|tv|cc|info|biz|xyz|top|vip"
     "|tech|online|site|cloud|shop|wiki|blog|page|so|sh|gg|ly|to|fm|la|im|pro|mobi|asia|int|mil"
 )
-DOMAIN = re.compile(
-    rf"(?<![\w.@-])(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,5}}(?:{_TLD})(?![A-Za-z0-9-]|\.[A-Za-z0-9])", re.I
+DOMAIN = Form(
+    ".", rf"(?<![\w.@-])(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,5}}(?:{_TLD})(?![A-Za-z0-9-]|\.[A-Za-z0-9])", re.I
 )
 # A file or a module: README.md, Node.js, numpy.array. Two letters at least on both sides of some dot, so
 # that abbreviations (e.g., U.S.) stay, and no capital first on the right, so that "end.Start" stays.
-DOTTED = re.compile(
+DOTTED = Form(
+    ".",
     r"(?<![\w.@-])[A-Za-z_][\w-]{0,40}(?<!\be)(?<!\bi)(?<!\ba)(?<!\bp)(?:\.(?:[a-z][a-z0-9_]{0,20}|[A-Z]{2,5})){1,4}(?![\w-]|\.\w)",
     re.ASCII,
 )
-IP = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3})(?::(\d{1,5}))?(?:/(\d{1,2}))?(?![\w]|\.\d)", re.ASCII)
-VERSION = re.compile(
+IP = Form(".", r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3})(?::(\d{1,5}))?(?:/(\d{1,2}))?(?![\w]|\.\d)", re.ASCII)
+VERSION = Form(
+    ".vV",
     r"(?<![\w.])([vV]?)(\d{1,6}(?:\.\d{1,6}){2,5}|(?<=[vV])\d{1,6}(?:\.\d{1,6})?)(?![\d]|\.\d)(?:-?(alpha|beta|rc|dev)\.?(\d{0,3}))?",
     re.ASCII,
 )
-DATE = re.compile(r"(?<![\w.])([12]\d{3})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/.-]?\d)(?:[T ](?=\d{1,2}:\d\d))?", re.ASCII)
-MONTH = re.compile(r"(?<![\w./-])((?:19|20)\d\d)([-/])(0[1-9]|1[0-2])(?![\d/.%-])", re.ASCII)
-CLOCK = re.compile(
+DATE = Form("-/.", r"(?<![\w.])([12]\d{3})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/.-]?\d)(?:[T ](?=\d{1,2}:\d\d))?", re.ASCII)
+MONTH = Form("-/", r"(?<![\w./-])((?:19|20)\d\d)([-/])(0[1-9]|1[0-2])(?![\d/.%-])", re.ASCII)
+CLOCK = Form(
+    ":：",
     r"(?<![\d:.])([01]?\d|2[0-4])[:：]([0-5]\d)(?:[:：]([0-5]\d)(?:\.\d{1,6})?)?(?![\d:%])"
-    r"(?:Z(?![A-Za-z]))?(?:\s?([AaPp])(?:\.\s?[Mm]\.|[Mm](?![A-Za-z])))?"
+    r"(?:Z(?![A-Za-z]))?(?:\s?([AaPp])(?:\.\s?[Mm]\.|[Mm](?![A-Za-z])))?",
 )
-HOUR = re.compile(r"(?<![\w:.])(1[0-2]|0?[1-9])\s?([AaPp])(?:\.\s?[Mm]\.|[Mm](?![A-Za-z]))", re.ASCII)
-RATIO = re.compile(rf"(?<![\d:.,])({NUMBER})\s?[:：]\s?({NUMBER})(?![\d:])")
-COMMAS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3}){1,6}(?![\d,])")
-NAME = re.compile(
-    r"(?<![A-Za-z0-9_])(?:[A-Za-z]{1,30}[-_]?\d|\d{1,20}[-_]?[A-Za-z])[A-Za-z0-9]{0,60}(?:[-_.][A-Za-z0-9]{1,40}){0,6}(?![A-Za-z0-9])"
+HOUR = Form("mM", r"(?<![\w:.])(1[0-2]|0?[1-9])\s?([AaPp])(?:\.\s?[Mm]\.|[Mm](?![A-Za-z]))", re.ASCII)
+RATIO = Form(":：", rf"(?<![\d:.,])({NUMBER})\s?[:：]\s?({NUMBER})(?![\d:])")
+COMMAS = Form(",", r"(?<![\d.,])\d{1,3}(?:,\d{3}){1,6}(?![\d,])")
+NAME = Form(
+    string.ascii_letters,
+    r"(?<![A-Za-z0-9_])(?:[A-Za-z]{1,30}[-_]?\d|\d{1,20}[-_]?[A-Za-z])[A-Za-z0-9]{0,60}(?:[-_.][A-Za-z0-9]{1,40}){0,6}(?![A-Za-z0-9])",
 )
 NAME_PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+|[^A-Za-z\d]+")
-BUSINESS = re.compile(r"(?<![A-Za-z0-9])([BCDGOP])2([BCDGOP])(?![A-Za-z0-9])")  # B2B, P2P, O2O
-FRACTION = re.compile(r"(?<![\d/.,A-Za-z-])(\d{1,6})/(\d{1,6})(?![\d/A-Za-z]|\.\d)")
-MIXED = re.compile(r"(?<![\d/.,A-Za-z-])(\d{1,6})[ +](\d{1,4})/(\d{1,4})(?![\d/A-Za-z]|\.\d)")
+BUSINESS = Form("2", r"(?<![A-Za-z0-9])([BCDGOP])2([BCDGOP])(?![A-Za-z0-9])")  # B2B, P2P, O2O
+FRACTION = Form("/", r"(?<![\d/.,A-Za-z-])(\d{1,6})/(\d{1,6})(?![\d/A-Za-z]|\.\d)")
+MIXED = Form("/", r"(?<![\d/.,A-Za-z-])(\d{1,6})[ +](\d{1,4})/(\d{1,4})(?![\d/A-Za-z]|\.\d)")
 
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
