@@ -44,7 +44,7 @@ def test_typographic_apostrophe(word: str) -> None:
         ("ＡＩ", "ˈeɪˌaɪ"),
         ("x", "ˈɛks"),
         ("kg", "kˌeɪʤˈi"),
-        ("drawing", "dɹˈɔɪŋ"),
+        ("sawing", "sˈɔ.ɪŋ"),
     ],
 )
 def test_word(text: str, wanted: str) -> None:

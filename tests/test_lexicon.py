@@ -28,7 +28,7 @@ def test_across_word_boundaries() -> None:
 
 
 def test_longest_wins() -> None:
-    lexicon = "行=hang2\n银行长=yin1 xing1 chang1"
+    lexicon = "银行=yin3 xing3\n银行长=yin1 xing1 chang1\n行=hang2"
     assert said("银行长", lexicon) == ["yin1", "xing1", "chang1"]
 
 

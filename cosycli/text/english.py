@@ -107,7 +107,7 @@ def _brands() -> dict[str, str]:
 
 
 def to_ipa(sounds: str) -> str:
-    """IPA for the dictionary's notation; a dot keeps ɔ and ɪ apart where they are two sounds (drawing)."""
+    """IPA for the dictionary's notation; a dot keeps ɔ and ɪ apart where they are two sounds (sawing)."""
     return sounds.replace("ɔɪ", "ɔ.ɪ").translate(_IPA)
 
 
