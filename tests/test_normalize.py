@@ -12,6 +12,21 @@ from cosycli.text import grammar, rules_zh
 from cosycli.text.normalize import decide, foreign, normalize, speakable
 
 CHINESE = [
+    ("错误0x8007AF05", "错误零X八零零七AF零五"),
+    ("今天早起 跑步五公里", "今天早起，跑步五公里"),
+    ("二〇二四年", "二零二四年"),
+    ("本科211/985", "本科二一一，九八五"),
+    ("歼-20和J-20", "歼二十和J 二十"),
+    ("ISBN号978-7-111-12345-6", "ISBN号九七八，七，幺幺幺，幺二三四五，六"),
+    ("50kg/人", "五十千克每人"),
+    ("配速5'30\"", "配速五分三十秒"),
+    ("女排3:0横扫，局分25-18", "女排三比零横扫，局分二十五比十八"),
+    ("内存从1.2k到3.5k", "内存从一点二K到三点五K"),
+    ("收据No.20240315001", "收据第二零二四零三一五零零一"),
+    ("价值$60k", "价值六万美元"),
+    ("8月15-20日", "八月十五到二十日"),
+    ("心率60-100次/分", "心率六十到一百次每分"),
+    ("北京时间14:00，UTC+8", "北京时间十四点，UTC加八"),
     ("新增了300项功能", "新增了三百项功能"),
     ("速度提高150倍", "速度提高一百五十倍"),
     ("用了200年", "用了两百年"),
@@ -191,6 +206,12 @@ CHINESE = [
 ]
 
 ENGLISH = [
+    ("error 0x8007AF05", "error zero X eight zero zero seven A F zero five"),
+    ("Total: €12.50.", "Total: twelve euros and fifty cents."),
+    ("until 12/31/2025", "until December thirty-first, twenty twenty-five"),
+    ("(2 × USB-C cable, 1.5 m)", "(two times USB-C cable, one point five meters)"),
+    ("up 1.5% to 5,321.41", "up one point five percent to five thousand three hundred twenty-one point four one"),
+    ("Der Preis ist 3,50 €.", "Der Preis ist three euros and fifty cents."),
     (
         "It costs $1234.56 at 08:05 AM.",
         "It costs one thousand two hundred thirty-four dollars and fifty-six cents at eight oh five A M.",

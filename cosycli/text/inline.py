@@ -65,11 +65,11 @@ def plain(text: str, *, markup: bool = True) -> str:
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", _FOOTNOTE.sub("", text)))
     text = _ESCAPE.sub(r"\1", _entities(_settle(_tags(text))))
     waiting = iter(codes)
-    return _no_tokens(re.sub(_CODE_MARK, lambda _: next(waiting), text) if codes else text)
+    return without_tokens(re.sub(_CODE_MARK, lambda _: next(waiting), text) if codes else text)
 
 
 def _settle(text: str) -> str:
-    return _no_tokens(addresses(text))
+    return without_tokens(addresses(text))
 
 
 def _take_codes(text: str) -> tuple[str, list[str]]:
@@ -124,7 +124,7 @@ def _entities(text: str) -> str:
     return _ENTITY.sub(lambda m: fold(unescape(m[0])).replace("\n", " "), text)
 
 
-def _no_tokens(text: str) -> str:
+def without_tokens(text: str) -> str:
     """No text may form a model's control token: what unescaping or nesting has put together goes too."""
     if "<|" not in text and "|>" not in text:
         return text

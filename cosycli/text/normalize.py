@@ -11,6 +11,7 @@ from typing import Literal
 
 from cosycli.text.capitals import lowered
 from cosycli.text.chars import HAN, fold, visible
+from cosycli.text.inline import without_tokens
 from cosycli.text.numbers import zh_digits
 from cosycli.text.shapes import written_out
 
@@ -25,12 +26,12 @@ _LATIN_WORD = re.compile(r"(?<![A-Za-z\d.])[A-Za-zÀ-ɏ]{2,}(?![A-Za-z\d]|\.\w)"
 # Anything but letters, spaces and common punctuation; or a dot inside a word.
 _TO_READ = re.compile(r"[^\w\s，。！？；：、…—“”‘’()（）《》'\",.!?;:]|[\d_²³]|[^\W_]\.[^\W_]")
 _SHORTENED = re.compile(r"\b[A-Za-z]{1,6}\.(?=\s*[a-zA-Z])|\b(?:vs|etc|Inc|Ltd|Corp|Jr|Sr)\b")
-_TOKEN = re.compile(r"<\|[^<>|\n]{0,80}\|>|<\||\|>")
 # What may be handed on, besides letters of all scripts with their marks and spaces: what the ear can tell.
 _PUNCTUATION = "，。！？；：、…—,.!?;:'\"“”‘’()（）《》〈〉「」『』【】[]·-"
 _SPACES = re.compile(r"[^\S\n]{2,}")
 _SPACE_BEFORE = re.compile(r"\s+(?=[,.!?;:，。！？；：、）》”)\]])")
 _HAN_SPACE = re.compile(rf"(?<=[{HAN}，。！？；：、])[^\S\n]+(?=[{HAN}，。！？；：、])")
+_PHRASES = re.compile(rf"(?<=[{HAN}]{{2}}) +(?=[{HAN}]{{2}})")  # where Chinese is typed with spaces, they are pauses
 _COMMAS = re.compile(r"[，,](?:\s*[，,])+")
 _FOREIGN_WORDS = {
     "German": "der die das und ist nicht ein eine ich wir sie mit auf für von den dem zu im es sind war auch wird",
@@ -97,9 +98,7 @@ def foreign(text: str) -> str | None:
 
 def normalize(text: str, *, language: str | None = None) -> str:
     """A sentence or more as it is spoken, without digits and signs. Never raises."""
-    text = fold(visible(text))
-    if "<|" in text or "|>" in text:
-        text = _TOKEN.sub(" ", text)
+    text = without_tokens(fold(visible(text)))
     chosen: Language = "en" if language == "en" else "zh" if language == "zh" else decide(text)
     return "".join(_read(part, chosen) for part in _parts(text)).strip()
 
@@ -123,7 +122,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _read(text: str, language: Language) -> str:
-    text = written_out(text)
+    text = _PHRASES.sub("，", written_out(text))
     if language == "en" and (_TO_READ.search(text) or _SHORTENED.search(text)):
         from cosycli.text import rules_en  # the rules are loaded when there is something to read
 

@@ -260,5 +260,10 @@ def scientific(m: Match) -> str:
     return f"{en_number(m[1])} times ten to the power of {en_number(m[2].lstrip('+'))}"
 
 
+def hexadecimal(m: Match) -> str:
+    """Character by character."""
+    return " ".join(en_digits(char) or char.upper() for char in m[0])
+
+
 def power(m: Match) -> str:
     return {"2": " squared", "3": " cubed"}.get(m[1], f" to the power of {en_number(m[1])}")

@@ -250,5 +250,10 @@ def primes(m: Match) -> str:
     return zh_cardinal(m[1]) + major + zh_cardinal(m[2]) + minor
 
 
+def hexadecimal(m: Match) -> str:
+    """Character by character."""
+    return "".join(zh_digits(char) or char.upper() for char in m[0])
+
+
 def power(m: Match) -> str:
     return {"2": "的平方", "3": "的立方"}.get(m[1], f"的{zh_number(m[1])}次方")

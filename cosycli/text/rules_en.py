@@ -61,6 +61,7 @@ ADDRESSES: tuple[Rule, ...] = (
 )
 
 FIRST: tuple[Rule, ...] = (
+    (Form("xX", r"(?<![A-Za-z\d])0[xX][0-9A-Fa-f]+(?![A-Za-z\d])"), say.hexadecimal),
     (Form("eE", r"(?<![\d.])(\d(?:\.\d{1,6})?)[eE]([+-]?\d{1,3})(?![\dA-Za-z.])"), say.scientific),
     (Form("'", r"(?<!\d)(\d{1,2})'(\d{1,2})(?:\"|''|”)"), lambda m: f"{en_cardinal(m[1])} foot {en_cardinal(m[2])}"),
     (Form("~", r"(?<![\w)~%])(?<!bout )~\s?(?=[\d$€£¥])"), "about "),
@@ -156,7 +157,7 @@ SIGN_RULES: tuple[Rule, ...] = (
     (Form("&", r"\s?&+\s?"), " and "),
     (Form("#", r"(?<![A-Za-z])([CFJcfj])#(?![A-Za-z\d])"), lambda m: m[1].upper() + " sharp"),
     (Form("+", r"(?<![A-Za-z])([A-Za-z]{1,10})\+\+"), r"\1 plus plus"),
-    (Form("*", r"(?<=[\w)])\s?\*\s?(?=[\w(])"), " times "),
+    (Form("*", r"(?<=[\w)])\s?\*{1,2}\s?(?=[\w(])"), " times "),
     (Form("+", r"(?<=[\w)])\s?\+\s?(?=[\w(]|$)|\+\s?(?=\w)"), " plus "),
     (Form("=", r"(?:(?<=[\w)])\s?=\s?|\s?=\s?(?=[\w(]))(?!=)"), " equals "),
     (Form("<", r"(?:(?<=[\w)])\s?<\s?|<\s?(?=\d))(?=[\w(-]|$)"), " less than "),

@@ -42,13 +42,14 @@ ADDRESSES: tuple[Rule, ...] = (
     (shapes.EMAIL, say.email),
     (shapes.IP, say.ip),
     (shapes.DOMAIN, say.domain),
-    (Form("：:", r"(?<![A-Za-z])(localhost):(\d{1,5})"), lambda m: f"{m[1]} 冒号 {zh_digits(m[2])}"),
+    (Form(":", r"(?<![A-Za-z])(localhost):(\d{1,5})"), lambda m: f"{m[1]} 冒号 {zh_digits(m[2])}"),
     (shapes.DATE, say.date),
     (shapes.VERSION, say.version),
     (shapes.DOTTED, say.dotted),
 )
 
 FIRST: tuple[Rule, ...] = (
+    (Form("xX", r"(?<![A-Za-z\d])0[xX][0-9A-Fa-f]+(?![A-Za-z\d])"), say.hexadecimal),
     (Form("-", r"(?<=[歼运轰直风征舟娥宫])-(?=\d)"), ""),
     (Form("^", r"\^\s?([A-Za-z])(?![A-Za-z])"), r"的\1次方"),
     (Form(".)", r"(^|[\s，。；：])(\d{1,2})[.)]\s(?=\S)"), r"\1\2、"),
@@ -195,7 +196,7 @@ SIGN_RULES: tuple[Rule, ...] = (
     (_SIGN, lambda m: SIGNS[m[0]][0]),
     (Form("&", r"(?<=[A-Za-z])&(?=[A-Za-z])"), " and "),
     (Form("&", r"\s?&+\s?"), "和"),
-    (Form("*", r"(?<=[\w)）])\s?\*\s?(?=[\w(（])"), "乘"),
+    (Form("*", r"(?<=[\w)）])\s?\*{1,2}\s?(?=[\w(（])"), "乘"),
     (Form("-", rf"(?<=[{_NUMERALS})）\d])\s?[-]\s?(?=[{_NUMERALS}\d(（])"), "减"),
     (Form("+", rf"\s?\+\s?(?={_OPERAND}|[(（])"), "加"),
     (Form("+", rf"(?<={_OPERAND})\+"), "加"),
