@@ -109,7 +109,7 @@ class Engine:
         voice: str | None = None,
         options: Options | None = None,
         lexicon: Lexicon | None = None,
-    ) -> Iterator[Chunk]:
+    ) -> Generator[Chunk, None, None]:
         """Yield the text's audio chunk by chunk. The same text, voice and options give the same samples.
 
         `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete.
@@ -119,7 +119,7 @@ class Engine:
         check_speed(options.speed)
         return self._speak(sentences(text, options, lexicon), self.voice(voice), options)
 
-    def _speak(self, texts: Iterator[Sentence], voice: Voice, options: Options) -> Iterator[Chunk]:
+    def _speak(self, texts: Iterator[Sentence], voice: Voice, options: Options) -> Generator[Chunk, None, None]:
         clock = _Clock()
         silent = 0.0  # seconds of silence that have to come before the next sentence
         for sentence in texts:

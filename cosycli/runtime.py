@@ -51,6 +51,12 @@ def has_int8_kernels() -> bool:
     return False
 
 
+def why() -> str:
+    """Why the graphs run where they run, in words."""
+    kernels = "8-bit kernels" if has_int8_kernels() else "no exact 8-bit kernels, so float32"
+    return f"this version runs on the CPU ({kernels})"
+
+
 class Session:
     """One opened graph.
 

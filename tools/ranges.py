@@ -15,7 +15,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 

@@ -22,7 +22,7 @@ def devices(json: JsonOption = False) -> None:
             d.name,
             d.host_api,
             str(d.channels),
-            f"{d.rate:g}",
+            f"{d.default_rate:g}",
             "default" if d.is_default else "",
         )
         for d in found

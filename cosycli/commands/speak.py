@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,56 +87,61 @@ class Target:
         return sinks
 
 
+WordsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TEXT]...", help="What to say; `-` reads standard input.", show_default=False),
+]
+TextFileOption = Annotated[
+    Path | None,
+    typer.Option("--text-file", "-f", metavar="FILE", help="Read the text from a file.", show_default=False),
+]
+OutputOption = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write .wav, .flac, .ogg or .mp3 instead of playing; `-` streams WAV to stdout.",
+        show_default=False,
+    ),
+]
+RawOption = Annotated[
+    bool, typer.Option("--raw", help=f"Stream bare samples to stdout: cosy speak --raw 你好 | {RAW_PLAYER}")
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        "-d",
+        envvar="COSY_DEVICE",
+        help="Output device, by number or part of its name; `cosy devices` lists them.",
+        show_default=False,
+    ),
+]
+PrerollOption = Annotated[
+    float,
+    typer.Option(
+        "--preroll", envvar="COSY_PREROLL", help="Seconds of silence first, for devices that wake slowly (Bluetooth)."
+    ),
+]
+SubtitlesOption = Annotated[
+    Path | None,
+    typer.Option("--subtitles", metavar="FILE", help="Write subtitles too: .srt, .vtt or .lrc.", show_default=False),
+]
+
+
 def speak(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="What to say; `-` reads standard input.", show_default=False),
-    ] = None,
-    text_file: Annotated[
-        Path | None,
-        typer.Option("--text-file", "-f", metavar="FILE", help="Read the text from a file.", show_default=False),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write .wav, .flac, .ogg or .mp3 instead of playing; `-` streams WAV to stdout.",
-            show_default=False,
-        ),
-    ] = None,
+    words: WordsArgument = None,
+    text_file: TextFileOption = None,
+    output: OutputOption = None,
     play: Annotated[bool, typer.Option("--play", help="Play as well as write.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help=f"Stream bare samples to stdout: cosy speak --raw 你好 | {RAW_PLAYER}")
-    ] = False,
+    raw: RawOption = False,
     voice: VoiceOption = None,
     speed: SpeedOption = 1.0,
     model: ModelOption = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            "-d",
-            envvar="COSY_DEVICE",
-            help="Output device, by number or part of its name; `cosy devices` lists them.",
-            show_default=False,
-        ),
-    ] = None,
-    preroll: Annotated[
-        float,
-        typer.Option(
-            "--preroll",
-            envvar="COSY_PREROLL",
-            help="Seconds of silence first, for devices that wake slowly (Bluetooth).",
-        ),
-    ] = 0.0,
-    subtitles: Annotated[
-        Path | None,
-        typer.Option(
-            "--subtitles", metavar="FILE", help="Write subtitles too: .srt, .vtt or .lrc.", show_default=False
-        ),
-    ] = None,
+    device: DeviceOption = None,
+    preroll: PrerollOption = 0.0,
+    subtitles: SubtitlesOption = None,
     normalize: NormalizeOption = True,
     lexicon: LexiconOption = None,
     encoding: EncodingOption = None,
@@ -218,7 +223,9 @@ def _lexicon(path: str | None) -> Any:
     return merged
 
 
-def _say(chunks: Iterator[Chunk], sinks: list[Any], stack: ExitStack, report: console.Console, target: Target) -> Meter:
+def _say(
+    chunks: Generator[Chunk, None, None], sinks: list[Any], stack: ExitStack, report: console.Console, target: Target
+) -> Meter:
     """Pull the chunks through the sinks; nothing is written before the first chunk is there."""
     from cosycli.audio.formats import raw_line
     from cosycli.audio.sinks import Tee
@@ -227,7 +234,7 @@ def _say(chunks: Iterator[Chunk], sinks: list[Any], stack: ExitStack, report: co
     if target.raw:
         report.note(raw_line(RATE))
     meter = Meter()
-    stack.enter_context(closing(chunks))  # type: ignore[type-var]
+    stack.enter_context(closing(chunks))
     tee = stack.enter_context(Tee(*sinks))
     for chunk in meter.watch(chunks):
         tee.write(chunk)

@@ -1,5 +1,105 @@
-"""TODO"""
+"""`cosy warmup`: prepares the caches, and measures what the first sound and the hundredth cost."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cosycli import console
+from cosycli.commands.options import JsonOption, ModelOption, QuietOption, SpeedOption, VerboseOption, VoiceOption
+from cosycli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cosycli.engine import Engine
+    from cosycli.measure import Report
+    from cosycli.types import Options
 
 
-def warmup() -> None:
-    """x"""
+def warmup(
+    sentences: Annotated[
+        Path | None,
+        typer.Option("--sentences", metavar="FILE", help="Your own sentences, one a line.", show_default=False),
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Assemble the voice anew, even if whole.")
+    ] = False,
+    voice: VoiceOption = None,
+    speed: SpeedOption = 1.0,
+    model: ModelOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Prepare the caches, open the model, speak 50 everyday sentences, and print what it took."""
+    from cosycli.engine import check_speed, get_engine
+    from cosycli.types import Options
+
+    report = console.Console(quiet, verbose, json)
+    check_speed(speed)
+    texts = _sentences(sentences)
+    engine = get_engine(model, progress=report.step)
+    engine.voice(voice)
+    engine.open(rebuild=rebuild)
+    measured = _measure(engine, texts, voice, Options(speed=speed), report)
+    if json:
+        console.out_json(measured.as_json())
+    else:
+        _print(measured)
+    report.note(_what_remains())
+
+
+def _sentences(path: Path | None) -> list[str]:
+    from cosycli.commands.input import file_text
+    from cosycli.text.normalize import speakable
+
+    if path is None:
+        text = resources.files("cosycli").joinpath("data", "everyday.txt").read_text("utf-8")
+    else:
+        text = file_text(path, None)
+    found = [line.strip() for line in text.splitlines() if speakable(line)]
+    if not found:
+        raise UsageError(f"{path} has no sentences to speak", "give a text file with one sentence a line")
+    return found
+
+
+def _measure(
+    engine: Engine, texts: Sequence[str], voice: str | None, options: Options, report: console.Console
+) -> Report:
+    from cosycli.measure import measure
+
+    with console.progress("speaking", len(texts), shown=not report.quiet) as advance:
+        return measure(engine, texts, voice=voice, options=options, progress=advance)
+
+
+def _print(r: Report) -> None:
+    def ms(seconds: float) -> str:
+        return f"{seconds * 1000:.0f} ms"
+
+    providers = ", ".join(sorted({name.removesuffix("ExecutionProvider") for name in r.providers.values()}))
+    rows = [
+        ("model", f"{r.model}, {r.precision}"),
+        ("load time", f"{r.load_seconds:.2f} s" + (" (assembled first)" if r.built else "")),
+        ("first-chunk latency, cold", ms(r.cold_latency)),
+        ("first-chunk latency, warm", f"p50 {ms(r.latency_p50)}, p95 {ms(r.latency_p95)}, p99 {ms(r.latency_p99)}"),
+        ("real-time factor", f"{r.real_time_factor:.3f}"),
+        ("audio", f"{r.audio_seconds:.1f} s in {r.sentences} sentences"),
+        ("memory, peak", f"{r.memory_mb:.0f} MB"),
+        ("provider", f"{providers}: {r.why}"),
+        ("threads", str(r.threads)),
+    ]
+    console.table("Warm-up", ("measure", "value"), rows)
+
+
+def _what_remains() -> str:
+    from cosycli.bundles import store
+
+    return (
+        f"A later process keeps the assembled voice in {store.home()} and, as long as memory allows, its files in the\n"
+        "system's file cache. It does not keep the opened graphs: each process opens its own, which is the load time\n"
+        "above. To stay warm, keep one process and pipe text into `cosy speak -`."
+    )
