@@ -37,7 +37,7 @@ SHORT = 16  # characters; other speeds change long and short sentences alike, an
 
 # Chosen by leaving sentences out (docs/embedded-voice.md): a fourth of these penalties, or four times, is as good.
 COMPONENTS = 24
-RIDGE = 0.02
+RIDGE = 0.05
 SLOPE_RIDGE = 0.05
 FEATURE_GAIN = 2.0  # weight of the 512 feature averages together, a scalar's being 1
 
@@ -224,8 +224,10 @@ def fit(data: Sequence[Measurement]) -> tuple[dict[str, VoiceData], statistics.P
     flat = deviations.reshape(len(data), -1)
     basis = _components((inputs @ solve @ flat) * np.sqrt(weight)[:, None])
     weights = solve @ (flat @ basis.T) * scale[:, None]
-    limit = np.abs(described @ weights).max(axis=0)
-    return voices, _packed_predictor(weights, limit, basis)
+    spread = described.std(axis=0)
+    usual = statistics.MOST_UNUSUAL * spread
+    scores = np.clip(described, -usual, usual) @ weights
+    return voices, _packed_predictor(spread, weights, scores.std(axis=0), basis)
 
 
 def _fit_voice(
@@ -267,12 +269,13 @@ def _components(fitted: Floats) -> Floats:
     return directions.astype(np.float32)
 
 
-def _packed_predictor(weights: Floats, limit: Floats, basis: Floats) -> statistics.Predictor:
+def _packed_predictor(spread: Floats, weights: Floats, scores: Floats, basis: Floats) -> statistics.Predictor:
     """The basis in int8, one step a component and half: measured no worse than float32."""
     halves = basis.reshape(len(basis), 2, -1)
     step = np.abs(halves).max(axis=2) / 127
     integers = np.round(halves / step[:, :, None]).astype(np.int8)
-    return statistics.Predictor(weights.astype(np.float32), limit.astype(np.float32), integers, step.astype(np.float32))
+    real = (np.asarray(x, np.float32) for x in (spread, weights, scores))
+    return statistics.Predictor(*real, integers, step.astype(np.float32))
 
 
 def check(data: Sequence[Measurement], folds: int = 4) -> None:

@@ -3,13 +3,13 @@
 The decoder's norms were made to average over the whole sentence. Frozen to a voice's averages they let it
 stream; most of what that costs comes from sentences shorter or longer than the average one, because silence
 at both ends weighs more in a short one. A slope per voice and a small linear map shared by the voices (fitted
-by `tools/calibrate.py`) recover about half of the difference. It knows no graph, runtime or text.
+by `tools/calibrate.py`) recover most of it (docs/embedded-voice.md). It knows no graph, runtime or text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 from typing import IO, TYPE_CHECKING, Any
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-5  # the norms' own, inside their square root
 VOICED = 10.0  # Hz; the model's threshold between a pitch and none
-SCALARS = 11  # numbers in a description before the averages of the text features
+SCALARS = 9  # numbers in a description before the averages of the text features
 # Bounds outside of which a prediction is not believed. Calibration sentences, from 5 to 334 tokens and at
 # speeds from 0.5 to 2, stay inside; the text of a user need not.
 SHORTEST = 0.03  # 1/frames
+# A question whose last mark was held seven deviations longer than usual once came out as noise.
+MOST_UNUSUAL = 2.5  # standard deviations of an input
+MOST_SCORE = 2.0  # standard deviations of a component
 MOST_SHIFT = 1.5  # standard deviations of a channel
 LEAST_RATIO, MOST_RATIO = 0.3, 3.0  # of a channel's variance to the voice's average
 
@@ -35,8 +38,9 @@ LEAST_RATIO, MOST_RATIO = 0.3, 3.0  # of a channel's variance to the voice's ave
 class Predictor:
     """The linear map the voices share: description → components → deviations of every channel."""
 
-    weights: Floats  # [described, components], input scaling included
-    limit: Floats  # [components], the largest seen in calibration
+    spread: Floats  # [described], each input's standard deviation about its voice's centre
+    weights: Floats  # [described, components]
+    scores: Floats  # [components], each one's standard deviation
     basis: NDArray[np.int8]  # [components, 2, channels]
     step: Floats  # [components, 2], value of one unit of `basis`
 
@@ -51,21 +55,19 @@ def shared() -> Predictor:
 def load(file: IO[bytes]) -> Predictor:
     """Read what `tools/calibrate.py` wrote."""
     with np.load(file) as data:
-        return Predictor(data["weights"], data["limit"], data["basis"], data["step"])
+        return Predictor(*(data[field.name] for field in fields(Predictor)))
 
 
 def describe(features: Floats, f0: Floats, energy: Floats, frames: Floats, speed: float = 1.0) -> Floats:
     """What the prediction looks at: `features` [512, T], `f0` and `energy` [2T], `frames` of each token [n + 2]."""
     total = features.shape[1]
-    lead, tail = float(frames[0]), float(frames[-1])
+    lead, tail = int(frames[0]), int(frames[-1])
     voiced = f0 > VOICED
     pitch = np.log(f0[voiced]) if voiced.any() else np.zeros(1, np.float32)
-    spoken = energy[2 * int(lead) : len(energy) - 2 * int(tail)]
+    spoken = energy[2 * lead : len(energy) - 2 * tail]
     scalars = [
         1.0 / (total * speed),  # as long as it would be at the voice's own speed
         (lead + tail) / total,
-        lead / total,
-        tail / total,
         voiced.mean(),
         pitch.mean() * voiced.mean(),
         pitch.std(),
@@ -98,9 +100,11 @@ def statistics(
 def predict(voice: Mapping[str, Any], predictor: Predictor, described: Floats) -> tuple[Floats, Floats]:
     """The voice's own averages, moved by what is particular about the sentence and no further than the bounds."""
     away = described - voice["centre"]
-    away[0] = min(float(described[0]), SHORTEST) - voice["centre"][0]
-    scores = np.clip(away @ predictor.weights, -predictor.limit, predictor.limit)
-    moved = voice["slope"].astype(np.float32) * away[0]
+    slope = np.float32(min(float(described[0]), SHORTEST)) - voice["centre"][0]
+    usual = MOST_UNUSUAL * predictor.spread
+    scores = np.clip(away, -usual, usual) @ predictor.weights
+    scores = np.clip(scores, -MOST_SCORE * predictor.scores, MOST_SCORE * predictor.scores)
+    moved = voice["slope"].astype(np.float32) * slope
     for half in (0, 1):
         moved[half] += (scores * predictor.step[:, half]) @ predictor.basis[:, half].astype(np.float32)
     shift = np.clip(moved[0], -MOST_SHIFT, MOST_SHIFT)
