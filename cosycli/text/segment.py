@@ -30,7 +30,7 @@ MAX_COST = 350.0  # phonemes a sentence may have before it is cut: 70 Chinese ch
 PART_COST = 300.0  # what it is cut to: 60 Chinese characters, or 55 English words
 HARD_COST = 400.0  # no segment has more; the embedded voice's limit is 510 symbols with marks
 MAX_HELD = 1200  # characters without a sentence end that are waited for
-_BLOCK = 20480000  # characters taken from a piece at a time, so that the first sentence of a book is not late
+_BLOCK = 2048  # characters taken from a piece at a time, so that the first sentence of a book is not late
 
 # A first clause is said alone from four characters on, if at least twelve follow in its sentence: below
 # that the whole sentence is as quick.
