@@ -34,6 +34,7 @@ DATA = ROOT / "cosycli/data"
 TEXTS = {"zh-CN": "calibration-zh.txt", "en-US": "calibration-en.txt"}
 SPEEDS = (0.5, 0.7, 1.4, 2.0)  # besides 1, for one short sentence in eight
 SHORT = 16  # characters; other speeds change long and short sentences alike, and long ones take minutes
+SHORTEST = 8  # characters; spoken by every voice, since averages suit these least and they cost little
 
 # Chosen by leaving sentences out (docs/embedded-voice.md): a fourth of these penalties, or four times, is as good.
 COMPONENTS = 24
@@ -158,7 +159,7 @@ def _measure(x: str, path: str) -> list[Any]:
 
 
 def plan(share: int) -> Iterator[tuple[str, str, float]]:
-    """(voice, sentence, speed): each voice speaks one sentence in `share`, so that together they speak all."""
+    """(voice, sentence, speed): each voice speaks the shortest and one sentence in `share`; together they speak all."""
     lines = {
         language: list(dict.fromkeys((ROOT / "tools" / name).read_text("utf-8").splitlines()))
         for language, name in TEXTS.items()
@@ -167,9 +168,9 @@ def plan(share: int) -> Iterator[tuple[str, str, float]]:
         own = lines[voice.language]
         every = share if voice.language == "zh-CN" else 2  # only two voices speak English
         for i, line in enumerate(own):
-            if i % every == index % every:
+            if i % every == index % every or len(line) < SHORTEST:
                 yield voice.name, line, 1.0
-            elif len(line) < SHORT and i % 8 == index % 8:
+            if len(line) < SHORT and i % 8 == index % 8:
                 yield voice.name, line, SPEEDS[(i // 8 + index) % len(SPEEDS)]
 
 
