@@ -101,6 +101,17 @@ def test_one_unusual_input_moves_no_further_than_its_bound() -> None:
     )
 
 
+def test_a_component_moves_no_further_than_its_bound() -> None:
+    """Inputs that are each usual can still add up to something that no calibration sentence was."""
+    ones = np.ones(4, np.float32)
+    voice = {"centre": 0 * ones, "slope": np.zeros((2, 1)), "mean": np.zeros(1), "var": np.ones(1)}
+    predictor = statistics.Predictor(
+        ones, np.eye(4, 1, dtype=np.float32) + 1, ones[:1], np.ones((1, 2, 1), np.int8), np.full((1, 2), 0.25)
+    )
+    mean, _ = statistics.predict(voice, predictor, ones)
+    assert mean == pytest.approx(statistics.MOST_SCORE * 0.25, rel=1e-4)
+
+
 def test_same_sentence_same_statistics() -> None:
     arrays = speakers.voice(NAMES[0]).arrays
     first = statistics.statistics(arrays, **encoded())
