@@ -3,17 +3,18 @@
     python tools/calibrate.py --work DIR [--share 4] [--threads 2] [--check]
 
 Writes cosycli/data/voices/NAME.npz (`style`, kept as it is; `mean`, `var`: the voice's averages; `centre`: what
-`statistics.describe` says of its average sentence; `slope`: change of every channel with 1/length) and
-cosycli/data/predictor.npz (what the voices share). Channels are in the order of `graphs.BODY_NORMS`, then
-`graphs.GENERATOR_NORMS`. Measurements are kept in DIR, so a stopped run goes on where it was: about 25 ms of one core
-a frame, half an hour in all. With --check nothing is written; sentences are left out in turn and predicted.
+`statistics.describe` says of its average sentence; `path`: where each style row lies; `curve`: how every channel
+changes along it) and cosycli/data/predictor.npz (what the voices share). Channels are in the order of
+`graphs.BODY_NORMS`, then `graphs.GENERATOR_NORMS`. Measurements are kept in DIR, so a stopped run goes on where it
+was: about 25 ms of one core a frame, half an hour in all. With --check nothing is written; sentences are left out in
+turn and predicted.
 """
 
 from __future__ import annotations
 
 import argparse
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ SHORTEST = 8  # characters; spoken by every voice, since averages suit these lea
 # Chosen by leaving sentences out (docs/embedded-voice.md): a fourth of these penalties, or four times, is as good.
 COMPONENTS = 24
 RIDGE = 0.05
-SLOPE_RIDGE = 0.05
+CURVE_RIDGE = 0.004
 FEATURE_GAIN = 2.0  # weight of the 512 feature averages together, a scalar's being 1
 
 
@@ -51,6 +52,7 @@ class Measurement:
     key: str
     speed: float
     frames: int
+    tokens: int
     described: Floats
     mean: Floats
     var: Floats
@@ -186,16 +188,16 @@ def measurements(work: Path, share: int, threads: int) -> list[Measurement]:
             meter = meter or Meter(threads)
             ids, _ = symbols.tokens(pronounce(line))
             described, mean, var, audio = meter.measure(ids, speakers.voice(name).arrays["style"], speed)
-            _save(path, described=described, mean=mean, var=var, frames=np.int64(len(audio) // backend.FRAME))
+            sizes = {"frames": np.int64(len(audio) // backend.FRAME), "tokens": np.int64(len(ids))}
+            _save(path, described=described, mean=mean, var=var, **sizes)
             print(name, speed, line, flush=True)
         with np.load(path) as data:
-            found.append(
-                Measurement(name, key, speed, int(data["frames"]), data["described"], data["mean"], data["var"])
-            )
+            sizes = int(data["frames"]), int(data["tokens"])
+            found.append(Measurement(name, key, speed, *sizes, data["described"], data["mean"], data["var"]))
     return found
 
 
-def _save(path: Path, **arrays: Any) -> None:
+def _save(path: Path, /, **arrays: Any) -> None:
     part = path.with_suffix(".part.npz")
     np.savez_compressed(part, **arrays)
     part.replace(path)
@@ -204,8 +206,13 @@ def _save(path: Path, **arrays: Any) -> None:
 VoiceData = dict[str, Floats]
 
 
-def fit(data: Sequence[Measurement]) -> tuple[dict[str, VoiceData], statistics.Predictor]:
-    """Averages and slope of each voice, then a ridge regression, reduced to few components, on what they leave over.
+def styles() -> dict[str, Floats]:
+    """Each voice's style rows."""
+    return {voice.name: speakers.voice(voice.name).arrays["style"] for voice in speakers.voices()}
+
+
+def fit(data: Sequence[Measurement], styles: Mapping[str, Floats]) -> tuple[dict[str, VoiceData], statistics.Predictor]:
+    """Averages and curve of each voice, then a ridge regression, reduced to few components, on what they leave over.
 
     Everything is weighted by frames: unweighted, or in logarithms, the errors of all channels share a sign, and the
     log-spectral distance doubles (0.11 → 0.23) though each channel's error stays as small.
@@ -218,6 +225,7 @@ def fit(data: Sequence[Measurement]) -> tuple[dict[str, VoiceData], statistics.P
     for name in sorted({m.voice for m in data}):
         rows = np.array([i for i, m in enumerate(data) if m.voice == name])
         voices[name] = _fit_voice(data, rows, weight, described, deviations)
+        voices[name] |= _fit_curve(data, rows, weight, deviations, styles[name])
     scale = _input_scale(described)
     inputs = described * scale
     weighted = inputs * (weight / len(data))[:, None]
@@ -244,16 +252,35 @@ def _fit_voice(
     for i in rows:
         deviations[i, 0] = (data[i].mean - mean) / np.sqrt(spread)
         deviations[i, 1] = (data[i].var + np.float32(statistics.EPSILON)) / spread - 1
-    x = described[natural, 0]
-    slope = np.tensordot(w * x, deviations[natural], 1) / ((w * x) @ x * (1 + SLOPE_RIDGE))
-    for i in rows:
-        deviations[i] -= described[i, 0] * slope
     return {
         "mean": mean,
         "var": np.maximum(spread - np.float32(statistics.EPSILON), 0),
         "centre": centre,
-        "slope": slope.astype(np.float16),
     }
+
+
+def _fit_curve(
+    data: Sequence[Measurement], rows: NDArray[np.int64], weight: Floats, deviations: Floats, style: Floats
+) -> VoiceData:
+    """How a voice's channels change along its style; its rows of `deviations` become what is left over.
+
+    Style rows, one for each number of tokens, lie on a line (99 % of their variance), far apart: row 5 is as far from
+    row 90 as row 90 is from zero. Beyond the shortest and longest sentence measured, the line is not followed.
+    """
+    natural = np.array([i for i in rows if data[i].speed == 1.0])
+    tokens = np.array([min(data[i].tokens, len(style) - 1) for i in natural])
+    w = weight[natural] / weight[natural].sum()
+    timbre = style[:, :128] - w @ style[tokens, :128]
+    direction = np.linalg.svd(timbre[tokens], full_matrices=False)[2][0]
+    place = timbre @ direction / (timbre[tokens] @ direction).std()
+    place = np.clip(place, place[tokens].min(), place[tokens].max())
+    path = np.stack([place, place**2 - w @ place[tokens] ** 2], axis=1).astype(np.float32)
+    x = path[tokens]
+    penalty = CURVE_RIDGE * np.eye(2, dtype=np.float32)
+    curve = np.tensordot(np.linalg.solve(x.T @ (x * w[:, None]) + penalty, (x * w[:, None]).T), deviations[natural], 1)
+    every = np.array([min(data[i].tokens, len(style) - 1) for i in rows])
+    deviations[rows] -= np.tensordot(path[every], curve, 1)
+    return {"path": path, "curve": curve.astype(np.float16)}
 
 
 def _input_scale(described: Floats) -> Floats:
@@ -285,10 +312,10 @@ def check(data: Sequence[Measurement], folds: int = 4) -> None:
     rows = []
     for fold in range(folds):
         out = {key for i, key in enumerate(keys) if i % folds == fold}
-        voices, predictor = fit([m for m in data if m.key not in out])
+        voices, predictor = fit([m for m in data if m.key not in out], styles())
         for m in (m for m in data if m.key in out):
             own = voices[m.voice]
-            guess = statistics.predict(own, predictor, m.described)
+            guess = statistics.predict(own, predictor, m.described, m.tokens)
             rows.append((m.frames, m.speed, *_error(m, *guess), *_error(m, own["mean"], own["var"])))
     table = np.array(rows)
     print("group            sentences   predicted: ln σ, mean/σ   averages: ln σ, mean/σ")
@@ -329,7 +356,7 @@ def main() -> None:
     if arguments.check:
         check(data)
     else:
-        write(*fit(data))
+        write(*fit(data, styles()))
 
 
 if __name__ == "__main__":

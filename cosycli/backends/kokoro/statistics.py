@@ -1,9 +1,9 @@
 """Norm statistics for the sentence at hand, predicted from what the encoder says before anything is decoded.
 
-The decoder's norms were made to average over the whole sentence. Frozen to a voice's averages they let it
-stream; most of what that costs comes from sentences shorter or longer than the average one, because silence
-at both ends weighs more in a short one. A slope per voice and a small linear map shared by the voices (fitted
-by `tools/calibrate.py`) recover most of it (docs/embedded-voice.md). It knows no graph, runtime or text.
+The decoder's norms were made to average over the whole sentence. Frozen to a voice's averages they let it stream,
+but the voice's style changes with the number of tokens, and the statistics with it: two characters frozen to the
+averages of long sentences were silent. A curve per voice along its style and a small linear map shared by the
+voices (fitted by `tools/calibrate.py`) recover most of the difference. It knows no graph, runtime or text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ VOICED = 10.0  # Hz; the model's threshold between a pitch and none
 SCALARS = 9  # numbers in a description before the averages of the text features
 # Bounds outside of which a prediction is not believed. Calibration sentences, from 5 to 334 tokens and at
 # speeds from 0.5 to 2, stay inside; the text of a user need not.
-SHORTEST = 0.03  # 1/frames
 # A question whose last mark was held seven deviations longer than usual once came out as noise.
 MOST_UNUSUAL = 2.5  # standard deviations of an input
 MOST_SCORE = 2.0  # standard deviations of a component
@@ -94,19 +93,17 @@ def statistics(
     if durations is None:
         return voice["mean"], voice["var"]
     described = describe(features[0], f0.reshape(-1), energy.reshape(-1), durations.reshape(-1), speed)
-    return predict(voice, shared(), described)
+    mean, var = predict(voice, shared(), described, durations.size - 2)
+    # The first norm's first channels are the text features themselves: no need to guess.
+    count = features.shape[1]
+    mean[:count] = features[0].mean(axis=1)
+    var[:count] = features[0].var(axis=1)
+    return mean, var
 
 
-def predict(voice: Mapping[str, Any], predictor: Predictor, described: Floats) -> tuple[Floats, Floats]:
+def predict(voice: Mapping[str, Any], predictor: Predictor, described: Floats, tokens: int) -> tuple[Floats, Floats]:
     """The voice's own averages, moved by what is particular about the sentence and no further than the bounds."""
-    away = described - voice["centre"]
-    slope = np.float32(min(float(described[0]), SHORTEST)) - voice["centre"][0]
-    usual = MOST_UNUSUAL * predictor.spread
-    scores = np.clip(away, -usual, usual) @ predictor.weights
-    scores = np.clip(scores, -MOST_SCORE * predictor.scores, MOST_SCORE * predictor.scores)
-    moved = voice["slope"].astype(np.float32) * slope
-    for half in (0, 1):
-        moved[half] += (scores * predictor.step[:, half]) @ predictor.basis[:, half].astype(np.float32)
+    moved = along(voice, tokens) + _particular(voice, predictor, described)
     shift = np.clip(moved[0], -MOST_SHIFT, MOST_SHIFT)
     spread = voice["var"] + np.float32(EPSILON)
     # Relative variance, not its logarithm: a sentence's average in the logarithm is lower than the variance that
@@ -114,3 +111,19 @@ def predict(voice: Mapping[str, Any], predictor: Predictor, described: Floats) -
     ratio = np.clip(1.0 + moved[1], LEAST_RATIO, MOST_RATIO)
     var = np.maximum(spread * ratio - np.float32(EPSILON), 0.0)
     return voice["mean"] + shift * np.sqrt(spread), var.astype(np.float32)
+
+
+def along(voice: Mapping[str, Any], tokens: int) -> Floats:
+    """Deviations [2, channels] that a style row brings: `path` [rows, 2] places it on a parabola."""
+    place = voice["path"][min(tokens, len(voice["path"]) - 1)]
+    deviations: Floats = np.tensordot(place, voice["curve"].astype(np.float32), 1)
+    return deviations
+
+
+def _particular(voice: Mapping[str, Any], predictor: Predictor, described: Floats) -> Floats:
+    """Deviations [2, channels] by what the sentence says: components of its distance from the voice's average one."""
+    usual = MOST_UNUSUAL * predictor.spread
+    scores = np.clip(described - voice["centre"], -usual, usual) @ predictor.weights
+    scores = np.clip(scores, -MOST_SCORE * predictor.scores, MOST_SCORE * predictor.scores)
+    halves = [(scores * predictor.step[:, half]) @ predictor.basis[:, half].astype(np.float32) for half in (0, 1)]
+    return np.stack(halves)
