@@ -1,4 +1,4 @@
-"""Assembles the embedded voice's bundle: package parts → four streaming graphs in a folder of the user's cache.
+"""Assembles the embedded voice's bundle: package parts → five streaming graphs in a folder of the user's cache.
 
 The one place that joins weights and graphs; imported only when a bundle has to be built.
 """
@@ -24,6 +24,7 @@ def assemble(folder: Path, progress: Progress = lambda step: None) -> None:
     progress("cutting the encoder")
     graphs.save(graphs.encoder(checkpoint), str(folder / "encoder.onnx"))
     graphs.save(graphs.style(checkpoint), str(folder / "style.onnx"))
+    graphs.save(graphs.source(checkpoint), str(folder / "source.onnx"))
     progress("freezing the decoder")
     graphs.save(graphs.body(checkpoint), str(folder / "body.onnx"))
     progress("building the generator")

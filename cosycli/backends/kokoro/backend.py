@@ -5,7 +5,7 @@ All windows carry the context that makes them equal to the whole. Knows nothing 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ NORM_CHANNELS = 18698
 # Receptive fields, measured (tests/test_kokoro_stream.py): with less, chunks differ from the whole.
 BODY_CONTEXT = 11  # frames
 GENERATOR_CONTEXT = 9  # half-frames
+COLUMNS = 60  # harmonics' columns a half-frame
+SOURCE_BLOCK = 16  # half-frames that the source stage makes at once
 # Chunk lengths in frames: 0.15 s, then doubling to 1.6 s. Each chunk plays for longer than the next one takes
 # to make on 2 cores, and context costs 11 % of a long chunk.
 CHUNK_FRAMES = (6, 10, 16, 32, 48, 64)
@@ -61,15 +63,15 @@ class Kokoro:
         generator = "generator-int8.onnx" if self.precision == "int8" else "generator.onnx"
         # Two at a time: opening is mostly single-threaded, and this is on the way to the first sound.
         with ThreadPoolExecutor(2) as pool:
-            names = (generator, "encoder.onnx", "body.onnx", "style.onnx")
+            names = (generator, "encoder.onnx", "body.onnx", "style.onnx", "source.onnx")
             opened = list(pool.map(lambda name: Session(folder / name), names))
-        self.generator, self.encoder, self.body, self.style = opened
+        self.generator, self.encoder, self.body, self.style, self.source = opened
         self._gain = np.load(folder / "snake_gain.npy")
 
     @property
     def sessions(self) -> dict[str, Session]:
         """The opened graphs by name."""
-        return {name: getattr(self, name) for name in ("encoder", "style", "body", "generator")}
+        return {name: getattr(self, name) for name in ("encoder", "style", "source", "body", "generator")}
 
     def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
         """Yield the sentence's audio in growing chunks, each with the words that start in it."""
@@ -81,13 +83,13 @@ class Kokoro:
         plan = self._encode(words, voice, options)
         if plan is None:
             return
-        body = _Body(self.body, plan)
+        windows = _Windows(self, plan)
         position, size = plan.first, 0
         while position < plan.last:
             end = min(plan.last, position + CHUNK_FRAMES[min(size, len(CHUNK_FRAMES) - 1)])
             if plan.last - end < CHUNK_FRAMES[0]:
                 end = plan.last  # no crumb at the end
-            samples = self._decode(plan, body, position, end)
+            samples = windows.decode(position, end)
             start, stop = ((f - plan.first) * FRAME / RATE for f in (position, end))
             done = end == plan.last
             timed = tuple(w for w in plan.words if start <= w.start < stop or (done and w.start >= stop))
@@ -108,7 +110,8 @@ class Kokoro:
         )
         if not features.shape[2]:
             raise InferenceError("the encoder made no frames", "run `cosy warmup --rebuild`")
-        scale, shift = self._affine(row, voice, features, f0, energy)
+        frozen = statistics.statistics(voice.arrays, features, f0, energy, durations, options.speed or 1.0)
+        scale, shift = self._affine(row, *frozen)
         first, last = _speech_frames(durations, spans, words)
         cut = BODY_NORM_CHANNELS
         return _Plan(
@@ -124,29 +127,53 @@ class Kokoro:
             _timed_words(durations, spans, words, first, last),
         )
 
-    def _affine(
-        self, row: Samples, voice: Voice, features: Samples, f0: Samples, energy: Samples
-    ) -> tuple[Samples, Samples]:
+    def _affine(self, row: Samples, mean: Samples, var: Samples) -> tuple[Samples, Samples]:
         """Each norm's scale and shift [1, C, 1] for this sentence: γ/σ and β − μγ/σ, snake period included."""
         (affine,) = self.style.run({"style": row[:, :128]})
         gain, bias = affine[0, :NORM_CHANNELS], affine[0, NORM_CHANNELS:]
-        mean, var = statistics.statistics(voice.arrays, features, f0, energy)
         scale = gain / np.sqrt(var + np.float32(1e-5))
         shift = bias - mean * scale
         scale[BODY_NORM_CHANNELS:] *= self._gain
         shift[BODY_NORM_CHANNELS:] *= self._gain
         return scale[None, :, None], shift[None, :, None]
 
-    def _decode(self, plan: _Plan, body: _Body, start: int, end: int) -> Samples:
+
+class _Track:
+    """Columns of a sentence that are made in order, only as far as they are asked for, and kept while needed."""
+
+    def __init__(self, make: Callable[[int, int], Samples], start: int) -> None:
+        self._make = make  # (columns made so far, columns needed) → the next columns, [1, channels, ≥ 1]
+        self._kept: Samples | None = None
+        self._from = self._made = start
+
+    def window(self, low: int, high: int) -> Samples:
+        """Columns [low, high). `low` never goes back."""
+        while self._kept is None or self._made < high:
+            new = self._make(self._made, high)
+            self._kept = new if self._kept is None else np.concatenate([self._kept, new], axis=2)
+            self._made += new.shape[2]
+        self._kept = self._kept[:, :, low - self._from :]
+        self._from = low
+        return np.ascontiguousarray(self._kept[:, :, : high - low])
+
+
+class _Windows:
+    """One sentence's way through the decoder, window by window."""
+
+    def __init__(self, kokoro: Kokoro, plan: _Plan) -> None:
+        self._kokoro, self._plan = kokoro, plan
+        self._body = _Track(self._make_body, 2 * plan.first)
+        self._harmonics = _Track(self._make_harmonics, COLUMNS * 2 * plan.first)
+
+    def decode(self, start: int, end: int) -> Samples:
         """Samples of frames [start, end)."""
+        plan = self._plan
         low = max(2 * plan.first, 2 * start - GENERATOR_CONTEXT)
         high = min(2 * plan.last, 2 * end + GENERATOR_CONTEXT)
-        phase, voiced = _source_window(plan, low, high)
-        (audio,) = self.generator.run(
+        (audio,) = self._kokoro.generator.run(
             {
-                "body": body.window(low, high),
-                "phase": phase,
-                "voiced": voiced,
+                "body": self._body.window(low, high),
+                "harmonics": self._harmonics.window(COLUMNS * low, COLUMNS * high + 1),
                 "scale": plan.generator_affine[0],
                 "shift": plan.generator_affine[1],
             }
@@ -156,30 +183,12 @@ class Kokoro:
         samples: Samples = audio[offset : offset + (end - start) * FRAME]
         return samples
 
-
-class _Body:
-    """The decoder's body for one sentence, made only as far as it is asked for and kept while it can be needed."""
-
-    def __init__(self, session: Session, plan: _Plan) -> None:
-        self._session = session
-        self._plan = plan
-        self._made = plan.first  # frames finished
-        self._kept: Samples = np.zeros((1, 512, 0), np.float32)
-        self._kept_from = 2 * plan.first  # half-frame of the first kept column
-
-    def window(self, low: int, high: int) -> Samples:
-        """Half-frames [low, high) of the body's output."""
-        while 2 * self._made < high:
-            self._extend(min(self._plan.last, (high + 1) // 2))
-        drop = low - self._kept_from
-        self._kept, self._kept_from = self._kept[:, :, drop:], low
-        return np.ascontiguousarray(self._kept[:, :, : high - low])
-
-    def _extend(self, end: int) -> None:
+    def _make_body(self, made: int, needed: int) -> Samples:
+        """Half-frames from `made` to `needed` of the body's output."""
         plan = self._plan
-        low = max(plan.first, self._made - BODY_CONTEXT)
-        high = min(plan.last, end + BODY_CONTEXT)
-        (made,) = self._session.run(
+        start, end = made // 2, min(plan.last, (needed + 1) // 2)
+        low, high = max(plan.first, start - BODY_CONTEXT), min(plan.last, end + BODY_CONTEXT)
+        (body,) = self._kokoro.body.run(
             {
                 "features": plan.features[:, :, low:high],
                 "f0": plan.f0[:, :, 2 * low : 2 * high],
@@ -188,9 +197,17 @@ class _Body:
                 "shift": plan.body_affine[1],
             }
         )
-        new = made[:, :, 2 * (self._made - low) : 2 * (end - low)]
-        self._kept = np.concatenate([self._kept, new], axis=2)
-        self._made = end
+        new: Samples = body[:, :, 2 * (start - low) : 2 * (end - low)]
+        return new
+
+    def _make_harmonics(self, made: int, needed: int) -> Samples:
+        """The next block's columns; blocks lie on a grid of their own, so that windows cannot change a phase."""
+        start = made // COLUMNS
+        stop = min(2 * self._plan.last, start + SOURCE_BLOCK)
+        phase, voiced = _source_window(self._plan, start, stop)
+        (columns,) = self._kokoro.source.run({"phase": phase, "voiced": voiced})
+        new: Samples = columns if stop == 2 * self._plan.last else columns[:, :, :-1]
+        return new
 
 
 def _pieces(words: Sequence[Word]) -> list[list[Word]]:
