@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cosycli.errors import ModelError, UsageError
-from cosycli.types import Chunk, Options, Samples, Sentence, TimedWord, Voice
+from cosycli.types import Chunk, Options, Samples, Sentence, TimedWord, Voice, Word
 
 if TYPE_CHECKING:
     from cosycli.backends import Backend, Family
@@ -109,15 +109,17 @@ class Engine:
         voice: str | None = None,
         options: Options | None = None,
         lexicon: Lexicon | None = None,
+        notice: Callable[[str], None] = lambda line: None,
     ) -> Generator[Chunk, None, None]:
         """Yield the text's audio chunk by chunk. The same text, voice and options give the same samples.
 
         `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete.
+        `notice` is told, once each, what will not be heard as it is written.
         Raises UsageError for a bad speed, ModelError for a missing voice or model, InferenceError.
         """
         options = options or Options()
         check_speed(options.speed)
-        return self._speak(sentences(text, options, lexicon), self.voice(voice), options)
+        return self._speak(sentences(text, options, lexicon, notice), self.voice(voice), options)
 
     def _speak(self, texts: Iterator[Sentence], voice: Voice, options: Options) -> Generator[Chunk, None, None]:
         clock = _Clock()
@@ -166,7 +168,9 @@ def _tail(sentence: Sentence) -> float:
     return CLAUSE_TAIL if sentence.pause < CLAUSE_PAUSE else SENTENCE_TAIL
 
 
-def _shaped(backend: Backend, sentence: Sentence, voice: Voice, options: Options, clock: _Clock) -> Generator[Chunk, None, None]:
+def _shaped(
+    backend: Backend, sentence: Sentence, voice: Voice, options: Options, clock: _Clock
+) -> Generator[Chunk, None, None]:
     """One sentence's chunks: edges trimmed, peaks guarded, the end faded, word times from the stream's start."""
     import numpy as np
 
@@ -191,16 +195,38 @@ def _moved(word: TimedWord, seconds: float) -> TimedWord:
     return TimedWord(word.text, max(0.0, word.start + seconds), max(0.0, word.end + seconds))
 
 
-def sentences(text: str | Iterable[str], options: Options, lexicon: Lexicon | None = None) -> Iterator[Sentence]:
+def sentences(
+    text: str | Iterable[str],
+    options: Options,
+    lexicon: Lexicon | None = None,
+    notice: Callable[[str], None] = lambda line: None,
+) -> Iterator[Sentence]:
     """The text's sentences in order, each with its pronunciation; needs no model."""
     from cosycli.text.pronounce import pronounce
     from cosycli.text.segment import segments
 
     pieces = [text] if isinstance(text, str) else text
+    told: set[str] = set()
     for sentence in segments(pieces, normalize=options.normalize):
         words = pronounce(sentence.text, lexicon) if sentence.text else ()
+        for line in _remarks(sentence.text, words):
+            if line not in told:
+                told.add(line)
+                notice(line)
         if any(word.sounds for word in words) or not sentence.text:
             yield replace(sentence, words=words)
+
+
+def _remarks(text: str, words: tuple[Word, ...]) -> Iterator[str]:
+    """What a listener will miss in a sentence: another language's own sounds, characters without any."""
+    from cosycli.text.normalize import foreign
+    from cosycli.text.pronounce import unsaid
+
+    language = foreign(text) if text else None
+    if language:
+        yield f"this looks like {language}: the voices speak Chinese and English, and read it as such"
+    elif silent := unsaid(words):
+        yield f"no pronunciation known, left out: {' '.join(dict.fromkeys(silent))[:60]}"
 
 
 def check_speed(speed: float | None) -> None:

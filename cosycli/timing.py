@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cosycli.types import Chunk
@@ -45,3 +45,31 @@ class Meter:
             self.gaps.append(took)
         elif chunk.sentence is not None and len(chunk.samples):
             self.first_chunk = self.work
+
+
+class Arrivals:
+    """Text on its way in: passes it through, and keeps the wait for it out of what is counted as work."""
+
+    def __init__(
+        self,
+        pieces: Iterable[str],
+        ready: Callable[[str], None] = lambda piece: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.waited = 0.0  # seconds
+        self._pieces, self._ready, self._clock = pieces, ready, clock
+
+    def __iter__(self) -> Iterator[str]:
+        pieces = iter(self._pieces)
+        while True:
+            started = self._clock()
+            piece = next(pieces, None)
+            self.waited += self._clock() - started
+            if piece is None:
+                return
+            self._ready(piece)
+            yield piece
+
+    def clock(self) -> float:
+        """A clock that stands still while text is awaited."""
+        return self._clock() - self.waited

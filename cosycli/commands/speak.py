@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosycli import console
-from cosycli.audio.formats import RAW_PLAYER
+from cosycli.audio.formats import RAW_PLAYER, raw_line
 from cosycli.commands.options import (
     EncodingOption,
     JsonOption,
@@ -28,7 +28,7 @@ from cosycli.errors import UsageError
 
 if TYPE_CHECKING:
     from cosycli.engine import Engine
-    from cosycli.timing import Meter
+    from cosycli.timing import Arrivals, Meter
     from cosycli.types import Chunk, Sentence
 
 RATE = 24_000  # of every model so far; a device is opened before the model is loaded
@@ -176,8 +176,36 @@ def speak(
     with ExitStack() as stack:
         sinks = target.sinks(engine)
         engine.open_in_background()
-        meter = _say(engine.stream(text, voice=voice, options=options, lexicon=own_words), sinks, stack, report, target)
+        arrivals, meter = _watched(text, engine, sinks)
+        chunks = engine.stream(arrivals, voice=voice, options=options, lexicon=own_words, notice=_remark(report))
+        if target.raw:
+            report.note(raw_line(RATE))
+        _pour(meter, stack.enter_context(closing(chunks)), sinks)
     _conclude(meter, sinks, engine, report, target)
+
+
+def _remark(report: console.Console) -> Callable[[str], None]:
+    return lambda line: report.note(f"note: {line}")
+
+
+def _watched(text: Iterable[str], engine: Engine, sinks: list[Any]) -> tuple[Arrivals, Meter]:
+    """The text and a meter of the work on it, in which neither waiting for text nor opening the model counts."""
+    from cosycli.text.normalize import speakable
+    from cosycli.timing import Arrivals, Meter
+
+    def ready(piece: str) -> None:
+        if not speakable(piece):
+            return
+        started = meter.clock()
+        engine.open()
+        meter.loading += meter.clock() - started
+        for sink in sinks:
+            if hasattr(sink, "begin"):  # a player learns from the first chunk how fast speech is made here
+                sink.begin()
+
+    arrivals = Arrivals(text, ready)
+    meter = Meter(arrivals.clock)
+    return arrivals, meter
 
 
 def _text(words: list[str] | None, text_file: Path | None, encoding: str | None) -> Iterable[str]:
@@ -223,24 +251,15 @@ def _lexicon(path: str | None) -> Any:
     return merged
 
 
-def _say(
-    chunks: Generator[Chunk, None, None], sinks: list[Any], stack: ExitStack, report: console.Console, target: Target
-) -> Meter:
+def _pour(meter: Meter, chunks: Iterator[Chunk], sinks: list[Any]) -> None:
     """Pull the chunks through the sinks; nothing is written before the first chunk is there."""
-    from cosycli.audio.formats import raw_line
     from cosycli.audio.sinks import Tee
-    from cosycli.timing import Meter
 
-    if target.raw:
-        report.note(raw_line(RATE))
-    meter = Meter()
-    stack.enter_context(closing(chunks))
-    tee = stack.enter_context(Tee(*sinks))
-    for chunk in meter.watch(chunks):
-        tee.write(chunk)
-    if meter.first_chunk is None:
-        raise nothing_to_speak()
-    return meter
+    with Tee(*sinks) as tee:
+        for chunk in meter.watch(chunks):
+            tee.write(chunk)
+        if meter.first_chunk is None:
+            raise nothing_to_speak()
 
 
 def _conclude(meter: Meter, sinks: list[Any], engine: Engine, report: console.Console, target: Target) -> None:
@@ -277,7 +296,7 @@ def _print_sentences(text: Iterable[str], options: Any, lexicon: Any, report: co
     from cosycli.engine import sentences
 
     count = 0
-    for sentence in sentences(text, options, lexicon):
+    for sentence in sentences(text, options, lexicon, _remark(report)):
         count += bool(sentence.words)
         if report.json:
             console.out_json(_described(sentence))
