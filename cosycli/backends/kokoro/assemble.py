@@ -13,6 +13,7 @@ import numpy as np
 
 from cosycli.backends.kokoro import graphs
 from cosycli.backends.kokoro.weights import Checkpoint, read_parts
+from cosycli.runtime import optimise
 
 Progress = Callable[[str], None]
 
@@ -23,6 +24,7 @@ def assemble(folder: Path, progress: Progress = lambda step: None) -> None:
     checkpoint = Checkpoint(read_parts())
     progress("cutting the encoder")
     graphs.save(graphs.encoder(checkpoint), str(folder / "encoder.onnx"))
+    optimise(folder / "encoder.onnx")
     graphs.save(graphs.style(checkpoint), str(folder / "style.onnx"))
     graphs.save(graphs.source(checkpoint), str(folder / "source.onnx"))
     progress("freezing the decoder")
