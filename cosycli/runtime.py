@@ -116,7 +116,9 @@ def optimise(path: Path) -> None:
         ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         draft.replace(path)
     except Exception as error:
-        raise ModelError(f"cannot optimise {path}: {_first_line(error)}", "report this: it should not happen") from error
+        raise ModelError(
+            f"cannot optimise {path}: {_first_line(error)}", "report this: it should not happen"
+        ) from error
 
 
 def check_finite(samples: np.ndarray[Any, Any], graph: str) -> None:

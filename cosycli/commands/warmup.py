@@ -25,9 +25,7 @@ def warmup(
         Path | None,
         typer.Option("--sentences", metavar="FILE", help="Your own sentences, one a line.", show_default=False),
     ] = None,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Assemble the voice anew, even if whole.")
-    ] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Assemble the voice anew, even if whole.")] = False,
     voice: VoiceOption = None,
     speed: SpeedOption = 1.0,
     model: ModelOption = None,

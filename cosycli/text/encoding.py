@@ -1,4 +1,4 @@
-"""Bytes to text: byte-order marks, UTF-8, UTF-16, GB18030, or whatever fits; never a replacement character.
+"""Bytes to text: byte-order marks, UTF-8, UTF-16, GB18030, Big5, or whatever fits; never a replacement character.
 
 Knows no files. A stream is decoded as it arrives; a whole text may also be guessed at.
 """
@@ -6,7 +6,8 @@ Knows no files. A stream is decoded as it arrives; a whole text may also be gues
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 
 from cosycli.errors import UsageError
 
@@ -17,134 +18,186 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_SAMPLE = 65536  # bytes that a guess looks at
+_UTF16 = ("utf-16-le", "utf-16-be")
+_CHINESE = ("gb18030", "cp950")  # cp950 is Big5 as Windows writes it
+_SAMPLE = 8192  # bytes that a guess looks at
+_PLAUSIBLE = 0.6  # of the characters; right guesses have over 0.9, wrong ones under 0.4
+_HEAD = 4  # bytes of a stream that are waited for: a mark may be under way
+_UNDECIDED = 24  # bytes that are waited for once a stream turned out not to be UTF-8, unless a line ends before
+_CONTROLS = frozenset(map(chr, (*range(32), 127))) - frozenset("\t\n\v\f\r\x1a\x1b")
+_HINT = "give a text file; --encoding names its encoding"
 
 
 def check_encoding(name: str | None) -> None:
-    """Raise UsageError for an encoding that Python does not know."""
-    if name is not None:
-        try:
-            codecs.lookup(name)
-        except LookupError:
-            raise UsageError(f"unknown encoding {name!r}", "use one such as utf-8, gb18030, big5 or utf-16") from None
+    """Raise UsageError for what is no encoding of text that Python knows ("hex" is one of bytes)."""
+    if name is None:
+        return
+    try:
+        "".encode(name)
+        b"".decode(name)
+    except (LookupError, ValueError):
+        raise UsageError(f"unknown encoding {name!r}", "use one such as utf-8, gb18030, big5 or utf-16") from None
 
 
 def decode(data: bytes, encoding: str | None = None, name: str = "the input") -> str:
     """The text of a whole file. Raises UsageError where the bytes are no text, or not in the encoding given."""
-    for mark, found in _MARKS:
-        if data.startswith(mark):
-            data, encoding = data[len(mark) :], encoding if encoding and _wider(encoding) else found
-            break
-    encoding = encoding or _encoding_of(data, name)
+    data, found = _unmarked(data, encoding)
+    encoding = found or encoding or _encoding_of(data, name)
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise _undecodable(name, encoding, error.start) from error
 
 
-def _wider(encoding: str) -> bool:
-    return codecs.lookup(encoding).name.startswith("utf-16-") or codecs.lookup(encoding).name.startswith("utf-32-")
+def _unmarked(data: bytes, encoding: str | None) -> tuple[bytes, str | None]:
+    """The data without its byte-order mark, and the encoding that the mark tells, unless one given fits as well."""
+    for mark, found in _MARKS:
+        if data.startswith(mark):
+            wide = encoding is not None and codecs.lookup(encoding).name in (*_UTF16, "utf-32-le", "utf-32-be")
+            return data[len(mark) :], encoding if wide else found
+    return data, None
 
 
 def _encoding_of(data: bytes, name: str) -> str:
-    if b"\0" in data[:_SAMPLE]:
-        return _utf16(data[:_SAMPLE], name)
-    for candidate in ("utf-8", "gb18030"):
-        try:
-            text = data.decode(candidate)
+    sample = data[:_SAMPLE]
+    if b"\0" in sample:
+        found = _likeliest(sample, _UTF16)
+        if found is None:
+            raise _nul(name)
+        return found
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _likeliest(sample, (*_CHINESE, *_UTF16)) or _guess(data[: 8 * _SAMPLE], name)
+    if _is_binary(text[:_SAMPLE]):
+        raise UsageError(f"{name} is not text (it is full of control characters)", _HINT)
+    return "utf-8"
+
+
+def _likeliest(sample: bytes, candidates: Sequence[str]) -> str | None:
+    """The encoding in which the sample reads best, if it reads well in any; of equals the first."""
+    best, score = None, _PLAUSIBLE
+    for candidate in candidates:
+        try:  # the sample's end may lie inside a character
+            text = codecs.getincrementaldecoder(candidate)("strict").decode(sample)
         except UnicodeDecodeError:
             continue
-        if candidate == "utf-8" or _is_chinese(text):
-            return candidate
-    return _guess(data[:_SAMPLE], name)
+        reached = _plausible(text, with_ascii=candidate in _UTF16)
+        if reached > score:
+            best, score = candidate, reached
+    return best
 
 
-def _utf16(data: bytes, name: str) -> str:
-    """UTF-16 without a mark: ASCII's zero bytes stand at even or odd places only."""
-    even, odd = data[0::2].count(0), data[1::2].count(0)
-    if even != odd and max(even, odd) > 20 * min(even, odd) and len(data) % 2 == 0:
-        return "utf-16-be" if even > odd else "utf-16-le"
-    raise UsageError(f"{name} is not text (it contains NUL bytes)", "give a text file; --encoding names its encoding")
+def _plausible(text: str, *, with_ascii: bool) -> float:
+    """How much of the text is common characters; ASCII proves nothing where every candidate reads it alike."""
+    if _is_binary(text):
+        return 0.0
+    judged = text if with_ascii else [char for char in text if char > "\x7f"]
+    return sum(char in _common() for char in judged) / len(judged) if judged else 0.0
 
 
-def _is_chinese(text: str) -> bool:
-    """Whether what was decoded reads like Chinese: most of what is not ASCII is a common character or mark."""
-    beyond = [c for c in text[:_SAMPLE] if c > "\x7f"]
-    common = sum("\u4e00" <= c <= "\u9fff" or "\u3000" <= c <= "\u303f" or "\uff00" <= c <= "\uffef" or c in "“”‘’—…·"
-                 for c in beyond)  # fmt: skip
-    return common >= 0.8 * len(beyond) and not any("\ue000" <= c <= "\uf8ff" for c in beyond)
+def _is_binary(text: str) -> bool:
+    return sum(map(text.count, _CONTROLS)) > len(text) // 50
+
+
+@functools.cache
+def _common() -> frozenset[str]:
+    """Characters that texts are made of: ASCII, marks, the 3,755 and 5,401 hanzi that GB 2312 and Big5 have first."""
+    marks = (*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x2010, 0x2040), *range(0x3000, 0x3100))
+    rows = [("gb2312", range(0xB0, 0xD8), range(0xA1, 0xFF))]
+    rows += [("big5", range(0xA4, 0xC7), trail) for trail in (range(0x40, 0x7F), range(0xA1, 0xFF))]
+    hanzi = (
+        bytes((lead, trail)).decode(name, "ignore")
+        for name, leads, trails in rows
+        for lead in leads
+        for trail in trails
+    )
+    return frozenset("\t\n\r") | {*map(chr, marks), *map(chr, range(0xFF00, 0xFF66))} | {c for c in hanzi if c}
 
 
 def _guess(data: bytes, name: str) -> str:
+    """Another language's old encoding; UTF-16 and binary files have been ruled out, whatever the guesser thinks."""
     from charset_normalizer import from_bytes
 
     best = from_bytes(data).best()
-    if best is None or _looks_binary(data):
-        raise UsageError(f"{name} is not text in any known encoding", "give a text file; --encoding names its encoding")
+    if best is None or best.encoding.startswith(("utf_16", "utf_32")) or _is_binary(data.decode("latin-1")):
+        raise UsageError(f"{name} is not text in any known encoding", _HINT)
     return best.encoding
-
-
-def _looks_binary(data: bytes) -> bool:
-    controls = sum(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in data)
-    return controls > len(data) // 100
 
 
 def decoded(blocks: Iterable[bytes], encoding: str | None = None, name: str = "standard input") -> Iterator[str]:
     """Text as it arrives: what is complete of each block of bytes at once.
 
-    Taken for UTF-8 until a byte says otherwise, then for GB18030 if nothing but ASCII has gone by.
-    Raises UsageError at bytes that are neither.
+    Taken for UTF-8 until a byte says otherwise, then for what it reads best in if nothing but ASCII has gone by.
+    Raises UsageError at bytes that fit neither.
     """
-    decoder: codecs.IncrementalDecoder | None = None
-    head, ascii_only, position = b"", True, 0
+    arriving = _Arriving(encoding, name)
     for block in blocks:
-        if decoder is None:
-            head += block
-            if len(head) < 4 and not head.isascii():
-                continue  # a mark may be under way
-            block, found = _unmarked(head, encoding)
-            decoder = codecs.getincrementaldecoder(found or encoding or "utf-8")("strict")
-            ascii_only = found is None and encoding is None
-        text, decoder, ascii_only = _step(decoder, block, ascii_only, False, name, position)
-        position += len(block)
-        if text:
+        if text := arriving.feed(block):
             yield text
-    if decoder is None:
-        if head:
-            yield decode(head, encoding, name)
-        return
-    text, _, _ = _step(decoder, b"", ascii_only, True, name, position)
-    if text:
+    if text := arriving.feed(b"", final=True):
         yield text
 
 
-def _unmarked(head: bytes, encoding: str | None) -> tuple[bytes, str | None]:
-    for mark, found in _MARKS:
-        if head.startswith(mark):
-            return head[len(mark) :], found
-    if encoding is None and b"\0" in head:
-        return head, _utf16(head[: len(head) // 2 * 2], "standard input")
-    return head, None
+class _Arriving:
+    """Decodes a stream; decides on its encoding as late as it must."""
 
+    def __init__(self, encoding: str | None, name: str) -> None:
+        self._given, self._name = encoding, name
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._sure = encoding is not None
+        self._held = b""  # not yet given to the decoder
+        self._position = 0  # bytes before those held
 
-def _step(
-    decoder: codecs.IncrementalDecoder, block: bytes, ascii_only: bool, final: bool, name: str, position: int
-) -> tuple[str, codecs.IncrementalDecoder, bool]:
-    pending = decoder.getstate()[0]
-    try:
-        text = decoder.decode(block, final)
-    except UnicodeDecodeError as error:
-        if not ascii_only:
-            raise _undecodable(name, error.encoding, position + error.start) from error
-        other = codecs.getincrementaldecoder("gb18030")("strict")
+    def feed(self, block: bytes, *, final: bool = False) -> str:
+        """Take bytes; return the text that is complete."""
+        self._held += block
+        if self._decoder is None:
+            if len(self._held) < _HEAD and not final:
+                return ""
+            self._decoder = self._begin()
+        pending = self._decoder.getstate()[0]
         try:
-            text = other.decode(pending + block, final)
-        except UnicodeDecodeError as second:
-            raise _undecodable(name, "utf-8 or gb18030", position + second.start) from second
-        if not _is_chinese(text):
-            raise _undecodable(name, "utf-8", position + error.start) from error
-        return text, other, False
-    return text, decoder, ascii_only and text.isascii()
+            text = self._decoder.decode(self._held, final)
+        except UnicodeDecodeError as error:
+            return self._decide(pending + self._held, error, final=final)
+        if "\0" in text:
+            raise _nul(self._name)
+        self._position += len(self._held)
+        self._held = b""
+        self._sure = self._sure or not text.isascii()
+        return text
+
+    def _begin(self) -> codecs.IncrementalDecoder:
+        before = len(self._held)
+        self._held, found = _unmarked(self._held, self._given)
+        self._position = before - len(self._held)
+        if not found and not self._sure and b"\0" in self._held:
+            found = _likeliest(self._held, _UTF16)
+            if found is None:
+                raise _nul(self._name)
+        self._sure = self._sure or found is not None
+        return codecs.getincrementaldecoder(found or self._given or "utf-8")("strict")
+
+    def _decide(self, data: bytes, error: UnicodeDecodeError, *, final: bool) -> str:
+        """These bytes are not UTF-8: wait for a few more, then see what they are."""
+        begin = self._position + len(self._held) - len(data)  # the decoder may have kept part of a character
+        if self._sure:
+            raise _undecodable(self._name, error.encoding, begin + error.start) from error
+        assert self._decoder is not None
+        self._decoder.reset()
+        self._held, self._position = data, begin
+        if not final and len(data) < _UNDECIDED and b"\n" not in data:
+            return ""
+        found = _likeliest(data, (*_CHINESE, *_UTF16) if begin == 0 else _CHINESE)
+        if found is None:
+            raise _undecodable(self._name, "utf-8", begin + error.start) from error
+        self._decoder, self._sure = codecs.getincrementaldecoder(found)("strict"), True
+        return self.feed(b"", final=final)
+
+
+def _nul(name: str) -> UsageError:
+    return UsageError(f"{name} is not text (it contains NUL bytes)", _HINT)
 
 
 def _undecodable(name: str, encoding: str, position: int) -> UsageError:

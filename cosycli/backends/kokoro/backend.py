@@ -34,7 +34,12 @@ SOURCE_BLOCK = 16  # half-frames that the source stage makes at once
 # to make on 2 cores, and context costs 11 % of a long chunk.
 CHUNK_FRAMES = (6, 10, 16, 32, 48, 64)
 LEAD_FRAMES = 3  # silence decoded before the first syllable: 75 ms, and room for an early onset
-TAIL_FRAMES = 8  # and after the last: 200 ms, for the breath to die away
+# Speech ends where the predicted energy falls for good: it goes from 7 to -9 within 0.1 s, while the last token
+# holds 0.6 s of silence more. In ten voices and twelve sentences no sound above -40 dBFS came later than 0.6 frames
+# after the energy passed -4. A sentence keeps 0.25 s of quiet, so 11 frames; tokens say how far to look.
+SILENT = -4.0
+TAIL_FRAMES = 11
+LATEST_FRAMES = 16  # after the last sounding token: a vowel may run on into the mark, a drawn-out mark may breathe
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,9 @@ class Kokoro:
         for index, words in enumerate(pieces):
             yield from self._piece(words, voice, options, final=index == len(pieces) - 1)
 
-    def _piece(self, words: Sequence[Word], voice: Voice, options: Options, *, final: bool) -> Generator[Pcm, None, None]:
+    def _piece(
+        self, words: Sequence[Word], voice: Voice, options: Options, *, final: bool
+    ) -> Generator[Pcm, None, None]:
         plan = self._encode(words, voice, options)
         if plan is None:
             return
@@ -113,7 +120,7 @@ class Kokoro:
             raise InferenceError("the encoder made no frames", "run `cosy warmup --rebuild`")
         frozen = statistics.statistics(voice.arrays, features, f0, energy, durations, options.speed or 1.0)
         scale, shift = self._affine(row, *frozen)
-        first, last = _speech_frames(durations, spans, words)
+        first, end, last = _speech_frames(durations, energy, spans, words)
         cut = BODY_NORM_CHANNELS
         return _Plan(
             features,
@@ -125,7 +132,7 @@ class Kokoro:
             (scale[:, cut:], shift[:, cut:]),
             first,
             last,
-            _timed_words(durations, spans, words, first, last),
+            _timed_words(durations, spans, words, first, end),
         )
 
     def _affine(self, row: Samples, mean: Samples, var: Samples) -> tuple[Samples, Samples]:
@@ -247,27 +254,32 @@ def _source_window(plan: _Plan, low: int, high: int) -> tuple[Samples, Samples]:
     return window[None].astype(np.float32), plan.voiced[index][None, None]
 
 
-def _speech_frames(durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word]) -> tuple[int, int]:
-    """The frames worth decoding: from just before the first sounding token to just after the last."""
+def _speech_frames(
+    durations: Samples, energy: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word]
+) -> tuple[int, int, int]:
+    """The frame to decode from, the one where speech ends, and the one to decode to. Other frames are silent."""
     ends = np.cumsum(durations).astype(int)
     sounding = [span for span, word in zip(spans, words, strict=True) if word.kind != "punct" and span[1] > span[0]]
     total = int(ends[-1])
     if not sounding:
-        return 0, total
+        return 0, total, total
     # Token i of the ids is token i + 1 of the graph, which begins with a silent one.
-    first = int(ends[sounding[0][0]]) - LEAD_FRAMES
-    last = int(ends[sounding[-1][1]]) + TAIL_FRAMES
-    return max(0, first), min(total, last)
+    first = max(0, int(ends[sounding[0][0]]) - LEAD_FRAMES)
+    latest = min(total, int(ends[sounding[-1][1]]) + LATEST_FRAMES)
+    loud = np.flatnonzero(energy[0, 0, 2 * first : 2 * latest] > SILENT)
+    end = first + (int(loud[-1]) // 2 + 1 if len(loud) else latest - first)
+    return first, end, min(latest, end + TAIL_FRAMES)
 
 
 def _timed_words(
-    durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word], first: int, last: int
+    durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word], first: int, end: int
 ) -> tuple[TimedWord, ...]:
+    """Words with the times of their tokens, counted from frame `first`; none outlasts the speech."""
     ends = np.cumsum(durations) * FRAME / RATE
-    origin, limit = first * FRAME / RATE, (last - first) * FRAME / RATE
+    origin, limit = first * FRAME / RATE, (end - first) * FRAME / RATE
     timed = []
     for word, (begin, stop) in zip(words, spans, strict=True):
         if word.kind != "punct" and stop > begin:
-            start, end = float(ends[begin]) - origin, float(ends[stop]) - origin
-            timed.append(TimedWord(word.text, max(0.0, start), min(limit, end)))
+            start, stopped = float(ends[begin]) - origin, float(ends[stop]) - origin
+            timed.append(TimedWord(word.text, min(limit, max(0.0, start)), min(limit, stopped)))
     return tuple(timed)

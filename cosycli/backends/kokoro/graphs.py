@@ -417,7 +417,9 @@ def _dequantize(b: _Builder, q: str, name: str, r: ConvRange, scale: str = "", s
     if scale:
         step = b.op("Mul", [scale, step])
         mean = b.op("Add", [b.op("Mul", [scale, mean]), shift])
-    y = b.op("DequantizeLinear", [q, b.constant(f"{name}.out_scale", out_scale), b.constant(f"{name}.out_zero", out_zero)])
+    y = b.op(
+        "DequantizeLinear", [q, b.constant(f"{name}.out_scale", out_scale), b.constant(f"{name}.out_zero", out_zero)]
+    )
     return b.op("Add", [b.op("Mul", [y, step]), mean])
 
 
