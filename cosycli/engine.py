@@ -13,11 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cosycli.errors import ModelError, UsageError
+from cosycli.errors import InferenceError, ModelError, UsageError
 from cosycli.types import Chunk, Options, Samples, Sentence, TimedWord, Voice, Word
 
 if TYPE_CHECKING:
-    from cosycli.backends import Backend, Family
+    from cosycli.backends import Backend, Family, Pcm
     from cosycli.text.lexicon import Lexicon
 
 DEFAULT_MODEL = "kokoro"
@@ -119,24 +119,35 @@ class Engine:
         """
         options = options or Options()
         check_speed(options.speed)
-        return self._speak(sentences(text, options, lexicon, notice), self.voice(voice), options)
+        return self._speak(sentences(text, options, lexicon, notice), self.voice(voice), options, notice)
 
-    def _speak(self, texts: Iterator[Sentence], voice: Voice, options: Options) -> Generator[Chunk, None, None]:
+    def _speak(
+        self, texts: Iterator[Sentence], voice: Voice, options: Options, notice: Callable[[str], None]
+    ) -> Generator[Chunk, None, None]:
         clock = _Clock()
         silent = 0.0  # seconds of silence that have to come before the next sentence
+        dumb = False
         for sentence in texts:
             if sentence.words:
                 backend = self.open()
                 clock.rate = backend.rate
                 if silent > 0:
                     yield clock.pause(silent)
+                before = clock.samples
                 with closing(_shaped(backend, sentence, voice, options, clock)) as chunks:
                     yield from chunks
+                if clock.samples == before:
+                    dumb = True
+                    notice(f"the voice made no sound for: {sentence.text[:60]}")
+                else:
+                    clock.heard = True
                 silent = max(0.0, sentence.pause - _tail(sentence) - LEAD)
             else:  # a pause that was asked for
                 silent += sentence.pause
         if silent > SENTENCE_PAUSE and clock.rate:
             yield clock.pause(silent)  # a break tag that ends the text
+        if dumb and not clock.heard:
+            raise InferenceError("the voice made no sound at all", "try another voice, or `cosy warmup --rebuild`")
 
 
 class _Clock:
@@ -145,6 +156,7 @@ class _Clock:
     def __init__(self) -> None:
         self.rate = 0
         self.samples = 0
+        self.heard = False  # a sentence has sounded
 
     @property
     def now(self) -> float:
@@ -175,12 +187,14 @@ def _shaped(
     import numpy as np
 
     from cosycli.audio.join import SentenceShaper
+    from cosycli.runtime import check_finite
 
     shaper = SentenceShaper(backend.rate, LEAD, _tail(sentence))
     origin = clock.now
     waiting: list[TimedWord] = []
     with closing(backend.synthesize(sentence, voice, options)) as pieces:
-        for piece in pieces:
+        for piece in _ending(pieces):
+            check_finite(piece.samples, "the model")
             samples = shaper.push(piece.samples)
             waiting += piece.words
             if piece.last:
@@ -189,6 +203,18 @@ def _shaped(
                 words = tuple(_moved(word, origin - shaper.skipped) for word in waiting)
                 waiting = []
                 yield clock.chunk(samples, sentence, words, last=piece.last)
+
+
+def _ending(pieces: Iterator[Pcm]) -> Iterator[Pcm]:
+    """The pieces up to the last one, which is added where generation was cut: every end is faded and marked."""
+    for piece in pieces:
+        yield piece
+        if piece.last:
+            return
+    from cosycli.audio.join import silence
+    from cosycli.backends import Pcm
+
+    yield Pcm(silence(0.0, 1), last=True)
 
 
 def _moved(word: TimedWord, seconds: float) -> TimedWord:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cosycli.backends import Pcm
 from cosycli.backends.kokoro import statistics, symbols
-from cosycli.errors import InferenceError
+from cosycli.errors import InferenceError, ModelError
 from cosycli.runtime import Session, check_finite, has_int8_kernels
 from cosycli.types import Options, Samples, Sentence, TimedWord, Voice, Word
 
@@ -25,7 +25,7 @@ HALF = 300  # samples of one half-frame, 80 a second
 BODY_NORM_CHANNELS = 9482
 NORM_CHANNELS = 18698
 
-# Receptive fields, measured (tests/test_kokoro_stream.py): with less, chunks differ from the whole.
+# Receptive fields, measured (tests/real/test_kokoro.py): with less, chunks differ from the whole.
 BODY_CONTEXT = 11  # frames
 GENERATOR_CONTEXT = 9  # half-frames
 COLUMNS = 60  # harmonics' columns a half-frame
@@ -71,7 +71,7 @@ class Kokoro:
             names = (generator, "encoder.onnx", "body.onnx", "style.onnx", "source.onnx")
             opened = list(pool.map(lambda name: Session(folder / name), names))
         self.generator, self.encoder, self.body, self.style, self.source = opened
-        self._gain = np.load(folder / "snake_gain.npy")
+        self._gain = _read_gain(folder / "snake_gain.npy")
 
     @property
     def sessions(self) -> dict[str, Session]:
@@ -81,15 +81,16 @@ class Kokoro:
     def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
         """Yield the sentence's audio in growing chunks, each with the words that start in it."""
         pieces = _pieces(sentence.words)
+        origin = 0.0  # seconds of the pieces before
         for index, words in enumerate(pieces):
-            yield from self._piece(words, voice, options, final=index == len(pieces) - 1)
+            origin += yield from self._piece(words, voice, options, origin, final=index == len(pieces) - 1)
 
     def _piece(
-        self, words: Sequence[Word], voice: Voice, options: Options, *, final: bool
-    ) -> Generator[Pcm, None, None]:
+        self, words: Sequence[Word], voice: Voice, options: Options, origin: float, *, final: bool
+    ) -> Generator[Pcm, None, float]:
         plan = self._encode(words, voice, options)
         if plan is None:
-            return
+            return 0.0
         windows = _Windows(self, plan)
         position, size = plan.first, 0
         while position < plan.last:
@@ -99,9 +100,12 @@ class Kokoro:
             samples = windows.decode(position, end)
             start, stop = ((f - plan.first) * FRAME / RATE for f in (position, end))
             done = end == plan.last
-            timed = tuple(w for w in plan.words if start <= w.start < stop or (done and w.start >= stop))
+            timed = tuple(
+                _later(w, origin) for w in plan.words if start <= w.start < stop or (done and w.start >= stop)
+            )
             yield Pcm(samples, timed, last=done and final)
             position, size = end, size + 1
+        return (plan.last - plan.first) * FRAME / RATE
 
     def _encode(self, words: Sequence[Word], voice: Voice, options: Options) -> _Plan | None:
         words = _ended(words)
@@ -218,6 +222,16 @@ class _Windows:
         return new
 
 
+def _read_gain(path: Path) -> Samples:
+    try:
+        gain: Samples = np.load(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise ModelError(f"cannot read {path}: {error}", "run `cosy warmup --rebuild`") from error
+    if gain.shape != (NORM_CHANNELS - BODY_NORM_CHANNELS,) or not np.isfinite(gain).all():
+        raise ModelError(f"{path} is damaged", "run `cosy warmup --rebuild`")
+    return gain
+
+
 def _ended(words: Sequence[Word]) -> list[Word]:
     """The words with a mark at their end: a single bare syllable (是) came out as a breath, 40 dB down."""
     closed = [*words]
@@ -283,3 +297,7 @@ def _timed_words(
             start, stopped = float(ends[begin]) - origin, float(ends[stop]) - origin
             timed.append(TimedWord(word.text, min(limit, max(0.0, start)), min(limit, stopped)))
     return tuple(timed)
+
+
+def _later(word: TimedWord, seconds: float) -> TimedWord:
+    return TimedWord(word.text, word.start + seconds, word.end + seconds) if seconds else word
