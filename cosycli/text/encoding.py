@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import codecs
 import functools
+import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from cosycli.errors import UsageError
@@ -68,7 +70,7 @@ def _encoding_of(data: bytes, name: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _likeliest(sample, (*_CHINESE, *_UTF16)) or _guess(data[: 8 * _SAMPLE], name)
+        return _western(sample) or _likeliest(sample, (*_CHINESE, *_UTF16)) or _guess(data[: 8 * _SAMPLE], name)
     if _is_binary(text[:_SAMPLE]):
         raise UsageError(f"{name} is not text (it is full of control characters)", _HINT)
     return "utf-8"
@@ -103,7 +105,7 @@ def _is_binary(text: str) -> bool:
 @functools.cache
 def _common() -> frozenset[str]:
     """Characters that texts are made of: ASCII, marks, the 3,755 and 5,401 hanzi that GB 2312 and Big5 have first."""
-    marks = (*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x2010, 0x2040), *range(0x3000, 0x3100))
+    marks = (*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x2010, 0x2040), *range(0x3000, 0x3040))
     rows = [("gb2312", range(0xB0, 0xD8), range(0xA1, 0xFF))]
     rows += [("big5", range(0xA4, 0xC7), trail) for trail in (range(0x40, 0x7F), range(0xA1, 0xFF))]
     hanzi = (
@@ -112,7 +114,17 @@ def _common() -> frozenset[str]:
         for lead in leads
         for trail in trails
     )
-    return frozenset("\t\n\r") | {*map(chr, marks), *map(chr, range(0xFF00, 0xFF66))} | {c for c in hanzi if c}
+    return (
+        frozenset("\t\n\r") | {*map(chr, marks), *map(chr, range(0xFF00, 0xFF66))} | {c for c in hanzi if c > "\u4dff"}
+    )
+
+
+def _western(sample: bytes) -> str | None:
+    """English with the odd é or curly quote, as Windows wrote it: lone bytes beyond ASCII, where hanzi are pairs."""
+    high = sum(byte > 0x7F for byte in sample)
+    if high > 0.3 * len(sample) or re.search(rb"[\x80-\xff]{2}|[\x81\x8d\x8f\x90\x9d]", sample):
+        return None
+    return None if _is_binary(sample.decode("cp1252")) else "cp1252"
 
 
 def _guess(data: bytes, name: str) -> str:
@@ -120,9 +132,16 @@ def _guess(data: bytes, name: str) -> str:
     from charset_normalizer import from_bytes
 
     best = from_bytes(data).best()
-    if best is None or best.encoding.startswith(("utf_16", "utf_32")) or _is_binary(data.decode("latin-1")):
+    wide = best is None or best.encoding.startswith(("utf_16", "utf_32"))
+    if best is None or wide or _is_binary(data.decode("latin-1")) or not _is_words(str(best)):
         raise UsageError(f"{name} is not text in any known encoding", _HINT)
     return best.encoding
+
+
+def _is_words(text: str) -> bool:
+    """Whether most of it is words; random bytes become signs and letters in a jumble of cases."""
+    inner = sum(char.isupper() and before.islower() for before, char in itertools.pairwise(text))
+    return inner <= len(text) // 20 and sum(char.isalpha() or char in " \r\n,." for char in text) >= 0.8 * len(text)
 
 
 def decoded(blocks: Iterable[bytes], encoding: str | None = None, name: str = "standard input") -> Iterator[str]:
@@ -153,7 +172,8 @@ class _Arriving:
         """Take bytes; return the text that is complete."""
         self._held += block
         if self._decoder is None:
-            if len(self._held) < _HEAD and not final:
+            wanted = _UNDECIDED if b"\0" in self._held else _HEAD
+            if len(self._held) < wanted and not final:
                 return ""
             self._decoder = self._begin()
         pending = self._decoder.getstate()[0]
@@ -189,7 +209,7 @@ class _Arriving:
         self._held, self._position = data, begin
         if not final and len(data) < _UNDECIDED and b"\n" not in data:
             return ""
-        found = _likeliest(data, (*_CHINESE, *_UTF16) if begin == 0 else _CHINESE)
+        found = _western(data) or _likeliest(data, (*_CHINESE, *_UTF16) if begin == 0 else _CHINESE)
         if found is None:
             raise _undecodable(self._name, "utf-8", begin + error.start) from error
         self._decoder, self._sure = codecs.getincrementaldecoder(found)("strict"), True
