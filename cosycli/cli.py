@@ -89,7 +89,7 @@ def program(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        return int(app(list(arguments), standalone_mode=False) or 0)
+        return int(app(list(arguments), prog_name="cosy", standalone_mode=False) or 0)
     except Exception as error:
         # Typer carries its own copy of click, or none: its exceptions are known by their shape.
         if type(error).__name__ == "Abort":
