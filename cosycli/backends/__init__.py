@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +55,15 @@ class Family(Protocol):
 def family(name: str) -> Family:
     """The family's module. Raises ModelError for a family that this version does not know."""
     if not name.isidentifier():
-        raise ModelError(f"bad model family {name!r}", "reinstall the model")
+        raise ModelError(f"there is no model {name!r}", f"models here: {', '.join(families())}")
     try:
         return cast("Family", importlib.import_module(f"cosycli.backends.{name}"))
     except ModuleNotFoundError as error:
         if error.name != f"cosycli.backends.{name}":
             raise
-        raise ModelError(f"this version cannot speak models of the family {name!r}", "upgrade cosycli") from error
+        raise ModelError(f"there is no model {name!r}", f"models here: {', '.join(families())}") from error
+
+
+def families() -> tuple[str, ...]:
+    """The names of all families that this version speaks."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
