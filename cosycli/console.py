@@ -62,12 +62,19 @@ def _paint(text: str, code: str) -> str:
 
 def out(text: str) -> None:
     """A line on stdout: something that was asked for."""
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:  # a terminal in GBK, an odd file name
+        print(text.encode("ascii", "backslashreplace").decode(), flush=True)
 
 
-def out_json(value: Any) -> None:
-    """A value on stdout as JSON, on one line so that lines can be told apart."""
-    out(json.dumps(value, ensure_ascii=False))
+def out_json(value: Any, *, to_stderr: bool = False) -> None:
+    """A value on stdout as JSON, on one line so that lines can be told apart; on stderr where stdout is for audio."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    try:
+        print(json.dumps(value, ensure_ascii=False), file=stream, flush=True)
+    except UnicodeEncodeError:
+        print(json.dumps(value), file=stream, flush=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -101,3 +108,33 @@ def progress(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[
     with Progress(*columns, console=Rich(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+@dataclass
+class Bar:
+    """A bar for work of unequal pieces: what is being done, how much of it all, a remark, the time left."""
+
+    _move: Callable[..., None]
+
+    def show(self, what: str | None = None, completed: float | None = None, remark: str | None = None) -> None:
+        """Change what is shown; what is not given stays."""
+        given = {"description": what, "completed": completed, "remark": remark}
+        self._move(**{name: value for name, value in given.items() if value is not None})
+
+
+@contextmanager
+def work_bar(total: float, *, shown: bool = True) -> Iterator[Bar | None]:
+    """A bar on stderr with the time left, if that is a terminal. Lines said meanwhile stand above it."""
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console as Rich
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = (name, BarColumn(20), TextColumn("{task.fields[remark]}"), TimeRemainingColumn(compact=True), "left")
+    console = Rich(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task("", total=total, remark="")
+        yield Bar(lambda **fields: bar.update(task, **fields))

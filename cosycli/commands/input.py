@@ -6,9 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosycli.errors import CosyError, UsageError
 from cosycli.text import encoding
+
+if TYPE_CHECKING:
+    from cosycli.text.lexicon import Lexicon
 
 BLOCK = 65536  # bytes
 
@@ -51,3 +55,14 @@ def read_bytes(path: Path | str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CosyError(f"cannot read {path}: {reason}", "check the path and its permissions") from error
+
+
+def chosen_lexicon(path: str | None) -> Lexicon | None:
+    """The user's own lexicon with that of the command line on top; None where there is neither."""
+    from cosycli.text.lexicon import Lexicon, user_lexicon_path
+
+    own = user_lexicon_path()
+    lexicons = [Lexicon.load(own)] if own.is_file() else []
+    if path is not None:
+        lexicons.append(Lexicon.load(path))
+    return lexicons[0].merged(*lexicons[1:]) if lexicons else None
