@@ -31,7 +31,7 @@ def available_cores() -> int:
 def threads() -> int:
     """Threads a session computes with: `COSY_THREADS`, else the CPUs of this process."""
     asked = os.environ.get("COSY_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     return max(1, min(MAX_THREADS, available_cores()))
 
@@ -66,7 +66,7 @@ class Session:
     def __init__(self, path: Path, *, intra_threads: int | None = None) -> None:
         import onnxruntime as ort
 
-        ort.set_default_logger_severity(3)  # errors only: our own words tell the user the rest
+        ort.set_default_logger_severity(4)  # an error is told once, in our own words
         options = ort.SessionOptions()
         # A number of our own also keeps onnxruntime from pinning threads, which fails in containers (#8313).
         options.intra_op_num_threads = intra_threads or threads()
@@ -109,7 +109,8 @@ def optimise(path: Path) -> None:
 
     draft = path.with_suffix(".optimised")
     options = ort.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # else a thread is pinned to each core (#8313)
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(draft)
     try:
