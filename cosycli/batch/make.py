@@ -165,6 +165,8 @@ def _folder_trouble(folder: Path, *, create: bool) -> CosyError | None:
         if create:
             folder.mkdir(parents=True, exist_ok=True)
         Draft(folder / "cosy.wav").discard()
+    except FileExistsError:
+        return CosyError(f"cannot write to {folder}: it is a file", "choose another name for the folder")
     except OSError as error:
         return CosyError(f"cannot write to {folder}: {error.strerror or error}", "choose another folder with -d DIR")
     return None

@@ -43,7 +43,7 @@ class Progress:
     def known(self) -> None:
         """Tell what the plan knows already: inputs that cannot be spoken, files that are done."""
         for failure in self.plan.failures:
-            self._failed(failure, None, told=not self._todo)  # else the summary follows at once
+            self._failed(failure, None, told=not self._todo and self._many)  # else the summary follows at once
         for job in self.plan.jobs:
             if job.done:
                 self.console.detail(f"{_shown(job.output)} is up to date")
@@ -83,14 +83,25 @@ class Progress:
 
     def conclude(self, trouble: str = "") -> None:
         """The summary: how much, how fast, and the name of each failure."""
-        skipped, left = len(self.plan.jobs) - len(self._todo), len(self._todo) - self._over
+        skipped, left = len(self.plan.jobs) - len(self._todo), self.left
         if self.console.json:
             out_json({"summary": self._numbers(skipped, left), "failures": [_named(f) for f in self.failures]})
+        if self.failures and not self._many:
+            return  # one text, and its error has been told
         for line in self._lines(skipped, left, trouble):
             if self.failures:
                 say(line)  # also when quiet: what failed must be known
             else:
                 self.console.note(line)
+
+    @property
+    def left(self) -> int:
+        """Jobs that are not over."""
+        return len(self._todo) - self._over
+
+    @property
+    def _many(self) -> bool:
+        return len(self.plan.jobs) + len(self.plan.failures) > 1
 
     def _lines(self, skipped: int, left: int, trouble: str) -> list[str]:
         counts = [f"{self.made} done{self._speed()}"] if self.made or not skipped else []
@@ -121,7 +132,7 @@ class Progress:
 
     def _failed(self, failure: Failure, job: Job | None, *, told: bool = False) -> None:
         self.failures.append(failure)
-        if not self.console.quiet and not told:
+        if not told and (not self.console.quiet or not self._many):
             error(f"{failure.name}: {failure.reason}")
         self._json(job, "failed", 0.0, failure)
 

@@ -25,6 +25,7 @@ from cosycli.commands.options import (
 from cosycli.errors import UsageError
 
 if TYPE_CHECKING:
+    from cosycli.backends import Backend
     from cosycli.batch.inputs import Found, Source
     from cosycli.batch.make import Speak
     from cosycli.batch.plan import Plan, Wishes
@@ -230,6 +231,15 @@ def _stream(source: Source, encoding: str | None, speak: Speak, engine: Engine, 
         console.out_json(value, to_stderr=True)  # audio keeps stdout to itself
 
 
+def _opened(engine: Engine, wishes: Wishes) -> Backend:
+    """The model, opened while the text processing loads, so that the first file's figures are those of its work."""
+    from cosycli.engine import sentences
+
+    engine.open_in_background()
+    list(sentences("一 1 a", wishes.recipe.options, wishes.recipe.lexicon))
+    return engine.open()
+
+
 def _run(plan: Plan, wishes: Wishes, engine: Engine, speak: Speak, report: console.Console) -> int:
     """Make what is to be made; the model is opened only if there is something."""
     from cosycli.batch.make import Stopped, make, prepare_folders
@@ -240,12 +250,14 @@ def _run(plan: Plan, wishes: Wishes, engine: Engine, speak: Speak, report: conso
     progress.known()
     try:
         if plan.todo:
-            rate = engine.open().rate
+            rate = _opened(engine, wishes).rate
             with console.work_bar(plan.size, shown=not report.quiet) as progress.bar:
                 make(plan.todo, wishes, speak, rate, progress)
     except Stopped:
         progress.conclude("not begun")
-        raise
+        if progress.left:
+            raise
+        return exit_code(progress, single=wishes.output is not None)
     except KeyboardInterrupt:
         progress.conclude("left when interrupted; run it again to go on")
         raise
