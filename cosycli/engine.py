@@ -28,7 +28,7 @@ SPEED_RANGE = (0.5, 2.0)
 SENTENCE_TAIL, CLAUSE_TAIL = 0.25, 0.08
 LEAD = 0.1
 CLAUSE_PAUSE = 0.2  # a shorter pause than this is a cut within a sentence
-SENTENCE_PAUSE = 0.3
+LONGEST_UNASKED = 0.7  # seconds a text's layout brings (a heading's); what is longer was asked for with a tag
 
 Progress = Callable[[str], None]
 
@@ -125,7 +125,7 @@ class Engine:
         self, texts: Iterator[Sentence], voice: Voice, options: Options, notice: Callable[[str], None]
     ) -> Generator[Chunk, None, None]:
         clock = _Clock()
-        silent = 0.0  # seconds of silence that have to come before the next sentence
+        silent = 0.0  # seconds of silence that the next sentence's pause still lacks; its edges may be enough
         dumb = False
         for sentence in texts:
             if sentence.words:
@@ -141,11 +141,11 @@ class Engine:
                     notice(f"the voice made no sound for: {sentence.text[:60]}")
                 else:
                     clock.heard = True
-                silent = max(0.0, sentence.pause - _tail(sentence) - LEAD)
+                silent = sentence.pause - _tail(sentence) - LEAD
             else:  # a pause that was asked for
                 silent += sentence.pause
-        if silent > SENTENCE_PAUSE and clock.rate:
-            yield clock.pause(silent)  # a break tag that ends the text
+        if silent + SENTENCE_TAIL + LEAD > LONGEST_UNASKED + 0.001 and clock.rate:
+            yield clock.pause(silent + LEAD)  # a break tag that ends the text
         if dumb and not clock.heard:
             raise InferenceError("the voice made no sound at all", "try another voice, or `cosy warmup --rebuild`")
 
