@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,3 +133,22 @@ def _until_answering(server: Pulse, process: subprocess.Popen[bytes], log: Path)
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """A COSY_HOME with the assembled voice, which all tests and workers share; the store's lock lets one build it."""
+    folder = Path(tempfile.gettempdir()) / f"cosy-tests-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSY_HOME", str(folder))
+        from cosycli.bundles import embedded
+
+        embedded.ensure(lambda step: None)
+    return folder
+
+
+@pytest.fixture
+def cosy_env(home: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of a `cosy` process that has the assembled voice and nothing of this user's own settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COSY_")}
+    return kept | {"COSY_HOME": str(home), "COSY_CONFIG": str(tmp_path / "no-config")}
