@@ -14,53 +14,10 @@ import numpy as np
 import pytest
 import soundfile
 from fakes.sounddevice_fake import FakeSoundDevice
+from fakes.tones import RATE
 
 from cosycli import cli, engine
 from cosycli.backends import Pcm
-from cosycli.types import TimedWord
-
-RATE = 24000
-SYLLABLE = 0.2  # seconds of tone
-
-
-class Tones:
-    """Hums each syllable for 0.2 s. `fault(syllables so far)` may raise; `pulled` counts the chunks made."""
-
-    rate, precision = RATE, "test"
-
-    def __init__(self, fault=lambda count: None, level=0.3):
-        self.fault, self.level, self.pulled = fault, level, 0
-
-    def synthesize(self, sentence, voice, options):
-        said = [(word, sound) for word in sentence.words for sound in word.sounds]
-        length = round(SYLLABLE * RATE / (options.speed or 1.0))
-        tone = (self.level * np.sin(2 * np.pi * 200 * np.arange(length) / RATE)).astype(np.float32)
-        for index, (word, sound) in enumerate(said):
-            self.fault(self.pulled)
-            self.pulled += 1
-            start = index * length / RATE
-            yield Pcm(
-                tone,
-                (TimedWord(word.text, start, start + length / RATE),) if sound == word.sounds[0] else (),
-                last=index == len(said) - 1,
-            )
-
-
-@pytest.fixture
-def voice(monkeypatch):
-    """The scripted voice in place of the model; `loads` counts how often it was opened."""
-    tones = Tones()
-    tones.loads = 0
-
-    def load(self, rebuild):
-        tones.loads += 1
-        self.timing = engine.Timing(0.0, False)
-        return tones
-
-    monkeypatch.setattr(engine.Engine, "_load", load)
-    monkeypatch.setattr(engine, "_process", None)
-    monkeypatch.setattr(sys, "stdin", None)
-    return tones
 
 
 def run(*arguments):
@@ -77,20 +34,20 @@ def samples(path):
 
 
 @pytest.mark.parametrize("name", ["x.wav", "x.flac", "x.ogg", "x.mp3"])
-def test_the_extension_chooses_the_format(voice, tmp_path, name):
+def test_the_extension_chooses_the_format(tones, tmp_path, name):
     assert run("你好世界", "-o", str(tmp_path / name)) == 0
     assert len(samples(tmp_path / name)) > 0.5 * RATE
     assert os.listdir(tmp_path) == [name]
 
 
-def test_wav_header_counts_exactly_what_follows(voice, tmp_path):
+def test_wav_header_counts_exactly_what_follows(tones, tmp_path):
     """CL-02. A header that was never patched claimed 41,666 seconds."""
     assert run("第一句。第二句。", "-o", str(tmp_path / "x.wav")) == 0
     with wave.open(str(tmp_path / "x.wav")) as file:
         assert file.getnframes() * 2 + 44 == (tmp_path / "x.wav").stat().st_size
 
 
-def test_every_sentence_is_on_stdout(voice, capfdbinary):
+def test_every_sentence_is_on_stdout(tones, capfdbinary):
     """CL-01. Only the first sentence reached the pipe, or `Illegal seek`."""
     lengths = []
     for text in ("第一句。", "第一句。第二句。"):
@@ -101,7 +58,7 @@ def test_every_sentence_is_on_stdout(voice, capfdbinary):
     assert lengths[1] >= 2 * lengths[0] - 44
 
 
-def test_raw_names_its_format_first(voice, capfdbinary):
+def test_raw_names_its_format_first(tones, capfdbinary):
     """CL-04. Users guessed the rate and heard chipmunks."""
     assert run("--raw", "你好") == 0
     out, err = capfdbinary.readouterr()
@@ -137,7 +94,7 @@ def test_raw_is_refused_on_a_terminal(tmp_path):
     assert "pipe" in done.stderr.decode()
 
 
-def test_it_plays_all_of_it_and_writes_it_too(voice, tmp_path, monkeypatch):
+def test_it_plays_all_of_it_and_writes_it_too(tones, tmp_path, monkeypatch):
     """AD-04: what the device took is what the file holds, and the stream was stopped, not aborted."""
     device = FakeSoundDevice(default_rate=RATE)
     monkeypatch.setitem(sys.modules, "sounddevice", device)
@@ -150,7 +107,7 @@ def test_it_plays_all_of_it_and_writes_it_too(voice, tmp_path, monkeypatch):
     assert "abort" not in device.order
 
 
-def test_preroll_is_silence_for_the_device_only(voice, tmp_path, monkeypatch):
+def test_preroll_is_silence_for_the_device_only(tones, tmp_path, monkeypatch):
     """AD-03. The first syllable was lost while the headphones woke up; a file needs no such silence."""
     device = FakeSoundDevice(default_rate=RATE)
     monkeypatch.setitem(sys.modules, "sounddevice", device)
@@ -162,7 +119,7 @@ def test_preroll_is_silence_for_the_device_only(voice, tmp_path, monkeypatch):
     assert np.array_equal(device.frames[preroll : preroll + len(written)], written)
 
 
-def test_subtitles_come_with_the_sound(voice, tmp_path):
+def test_subtitles_come_with_the_sound(tones, tmp_path):
     for name in ("x.srt", "x.vtt", "x.lrc"):
         assert run("第一句。第二句。", "-o", str(tmp_path / "x.wav"), "--subtitles", str(tmp_path / name)) == 0
         text = (tmp_path / name).read_text("utf-8")
@@ -170,7 +127,7 @@ def test_subtitles_come_with_the_sound(voice, tmp_path):
         assert "第二句" in text
 
 
-def test_a_break_is_as_long_as_it_says(voice, tmp_path):
+def test_a_break_is_as_long_as_it_says(tones, tmp_path):
     lengths = []
     for text in ('一<break time="500ms"/>二', '一<break time="1500ms"/>二'):
         assert run(text, "-o", str(tmp_path / "x.wav")) == 0
@@ -178,9 +135,9 @@ def test_a_break_is_as_long_as_it_says(voice, tmp_path):
     assert lengths[1] - lengths[0] == pytest.approx(1.0, abs=0.01)
 
 
-def test_the_end_is_faded_and_peaks_are_kept(voice, tmp_path):
+def test_the_end_is_faded_and_peaks_are_kept(tones, tmp_path):
     """ST-04, ST-15. A tone that stops at full level clicked; a level above 1 wrapped around."""
-    voice.level = 1.4
+    tones.level = 1.4
     assert run("一二三四", "-o", str(tmp_path / "x.wav")) == 0
     data = samples(tmp_path / "x.wav")
     assert np.abs(data).max() <= 0.99
@@ -201,23 +158,23 @@ def refused(capsys, code, *arguments):
 
 
 @pytest.mark.parametrize("text", ["……！？", "。。。", "———", "😀", "", "   ", "👍🏽🎉", "\u200b\ufeff", "***", '"'])
-def test_nothing_to_speak_loads_no_model(voice, tmp_path, capsys, text):
+def test_nothing_to_speak_loads_no_model(tones, tmp_path, capsys, text):
     """SG-06, TN-26. Marks alone pinned a CPU, raised, or wrote an empty file."""
     error = refused(capsys, 2, text, "-o", str(tmp_path / "x.wav"))
     assert "nothing to speak" in error
-    assert voice.loads == 0
+    assert tones.loads == 0
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "0.49", "2.01", "nan", "inf", "abc"])
-def test_a_bad_speed_is_refused_with_the_range(voice, capsys, speed):
+def test_a_bad_speed_is_refused_with_the_range(tones, capsys, speed):
     """ST-12."""
     error = refused(capsys, 2, "你好", "-o", "x.wav", f"--speed={speed}")
     assert "0.5" in error or "number" in error
-    assert voice.loads == 0
+    assert tones.loads == 0
 
 
-def test_speed_is_heard(voice, tmp_path):
+def test_speed_is_heard(tones, tmp_path):
     """ST-12. The option was accepted and had no effect."""
     lengths = {}
     for speed in ("0.5", "1", "2"):
@@ -227,35 +184,35 @@ def test_speed_is_heard(voice, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--sped", "--voise", "--outptu"])
-def test_a_mistyped_option_is_not_spoken(voice, capsys, option):
+def test_a_mistyped_option_is_not_spoken(tones, capsys, option):
     """CL-07. The rest of the command line was spoken as text."""
     error = refused(capsys, 2, option, "1.2", "你好")
     assert option in error
     meant = {"--sped": "--speed", "--voise": "--voice", "--outptu": "--output"}[option]
     assert meant in error
-    assert voice.loads == 0
+    assert tones.loads == 0
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/x.wav", "/", "/proc/x.wav", "x.aiff", "x", "x.txt"])
-def test_an_output_that_cannot_be_is_refused_before_the_model(voice, tmp_path, capsys, monkeypatch, path):
+def test_an_output_that_cannot_be_is_refused_before_the_model(tones, tmp_path, capsys, monkeypatch, path):
     """CL-10. It synthesised for a minute, failed to write, and exited 0."""
     monkeypatch.chdir(tmp_path)
     code = run("你好", "-o", path)
     assert code in (1, 2)
     assert path.rstrip("/") in capsys.readouterr().err
-    assert voice.loads == 0
+    assert tones.loads == 0
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_is_told(voice, capsys):
+def test_a_full_disk_is_told(tones, capsys):
     """CL-10."""
     assert run("你好", "-o", "/dev/full") == 1
     assert "No space left" in capsys.readouterr().err
 
 
-def test_a_voice_without_sound_is_a_failure(voice, tmp_path, capsys):
+def test_a_voice_without_sound_is_a_failure(tones, tmp_path, capsys):
     """CL-09. An empty file, reported as success."""
-    voice.synthesize = _silent
+    tones.synthesize = _silent
     refused(capsys, 4, "你好", "-o", str(tmp_path / "x.wav"))
     assert os.listdir(tmp_path) == []
 
@@ -264,24 +221,24 @@ def _silent(sentence, voice, options):
     yield Pcm(np.zeros(2400, np.float32), (), last=True)
 
 
-def test_noise_that_is_no_number_is_never_written(voice, tmp_path, capsys):
+def test_noise_that_is_no_number_is_never_written(tones, tmp_path, capsys):
     """OR-10. NaN became silence in a file, exit 0."""
 
     def broken(sentence, voice, options):
         yield Pcm(np.full(2400, np.nan, np.float32), (), last=True)
 
-    voice.synthesize = broken
+    tones.synthesize = broken
     refused(capsys, 4, "你好", "-o", str(tmp_path / "x.wav"))
     assert os.listdir(tmp_path) == []
 
 
-def test_unknown_voices_and_models_are_refused(voice, capsys, monkeypatch):
+def test_unknown_voices_and_models_are_refused(tones, capsys, monkeypatch):
     assert "zm_yunxi" in refused(capsys, 3, "你好", "-o", "x.wav", "--voice", "zm_yunxii")
     monkeypatch.setattr(engine, "_process", None)
     assert "kokoro" in refused(capsys, 3, "你好", "-o", "x.wav", "--model", "kokorro")
 
 
-def test_text_given_twice_is_refused(voice, tmp_path, capsys):
+def test_text_given_twice_is_refused(tones, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("你好", "utf-8")
     refused(capsys, 2, "你好", "-f", str(tmp_path / "a.txt"), "-o", "x.wav")
     refused(capsys, 2, "-f", str(tmp_path / "missing.txt"), "-o", "x.wav")
@@ -289,7 +246,7 @@ def test_text_given_twice_is_refused(voice, tmp_path, capsys):
     refused(capsys, 2, "你好", "--preroll", "-1")
 
 
-def test_no_text_at_all_is_refused(voice, capsys):
+def test_no_text_at_all_is_refused(tones, capsys):
     refused(capsys, 2, "-o", "x.wav")
 
 
@@ -301,23 +258,23 @@ def no_players(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def test_without_portaudio_or_player_it_says_what_to_install(voice, capsys, monkeypatch, no_players):
+def test_without_portaudio_or_player_it_says_what_to_install(tones, capsys, monkeypatch, no_players):
     """AD-01. A cryptic PortAudio number, after the model had loaded."""
     monkeypatch.setitem(sys.modules, "sounddevice", None)
     error = refused(capsys, 5, "你好")
     assert "PortAudio" in error
     assert "-o FILE" in error
     assert "--raw" in error
-    assert voice.loads == 0
+    assert tones.loads == 0
 
 
-def test_without_a_device_it_offers_a_file(voice, capsys, monkeypatch, no_players):
+def test_without_a_device_it_offers_a_file(tones, capsys, monkeypatch, no_players):
     """AD-01."""
     monkeypatch.setitem(sys.modules, "sounddevice", FakeSoundDevice(devices=0))
     error = refused(capsys, 5, "你好")
     assert "device" in error
     assert "-o FILE" in error
-    assert voice.loads == 0
+    assert tones.loads == 0
 
 
 def test_no_sound_card_is_known_within_three_seconds(tmp_path):
@@ -336,26 +293,26 @@ def test_no_sound_card_is_known_within_three_seconds(tmp_path):
 # --- how it ends
 
 
-def test_ctrl_c_leaves_nothing_and_says_130(voice, tmp_path):
+def test_ctrl_c_leaves_nothing_and_says_130(tones, tmp_path):
     """CL-13. Interruption was reported as success, half a file stayed."""
 
     def press(count):
         if count == 2:
             raise KeyboardInterrupt
 
-    voice.fault = press
+    tones.fault = press
     assert run("一二三四五六", "-o", str(tmp_path / "x.wav")) == 130
     assert os.listdir(tmp_path) == []
 
 
-def test_ctrl_c_silences_the_device(voice, monkeypatch):
+def test_ctrl_c_silences_the_device(tones, monkeypatch):
     """CL-13."""
 
     def press(count):
         if count == 5:
             raise KeyboardInterrupt
 
-    voice.fault = press
+    tones.fault = press
     device = FakeSoundDevice(default_rate=RATE)
     monkeypatch.setitem(sys.modules, "sounddevice", device)
     assert run("一二三四。五六七八。九十。") == 130
@@ -363,7 +320,7 @@ def test_ctrl_c_silences_the_device(voice, monkeypatch):
     assert device.order[-1] == "close"
 
 
-def test_a_closed_pipe_ends_quietly_and_stops_the_work(voice, capfd, monkeypatch):
+def test_a_closed_pipe_ends_quietly_and_stops_the_work(tones, capfd, monkeypatch):
     """CL-11. A traceback, and synthesis went on for nobody."""
     from cosycli.audio import raw
 
@@ -374,17 +331,17 @@ def test_a_closed_pipe_ends_quietly_and_stops_the_work(voice, capfd, monkeypatch
     monkeypatch.setattr(raw, "stdout", Closed)
     assert run("--raw", "一二三四五六七八九十") == 0
     assert "Traceback" not in capfd.readouterr().err
-    assert voice.pulled <= 3
+    assert tones.pulled <= 3
 
 
-def test_a_failing_voice_is_no_success(voice, tmp_path, capsys):
+def test_a_failing_voice_is_no_success(tones, tmp_path, capsys):
     from cosycli.errors import InferenceError
 
     def fail(count):
         if count == 1:
             raise InferenceError("the graph failed", "try again")
 
-    voice.fault = fail
+    tones.fault = fail
     refused(capsys, 4, "一二三四", "-o", str(tmp_path / "x.wav"))
     assert os.listdir(tmp_path) == []
 
@@ -392,7 +349,7 @@ def test_a_failing_voice_is_no_success(voice, tmp_path, capsys):
 # --- what it says
 
 
-def test_words_go_to_stderr_and_results_to_stdout(voice, tmp_path, capsys):
+def test_words_go_to_stderr_and_results_to_stdout(tones, tmp_path, capsys):
     assert run("你好", "-o", str(tmp_path / "x.wav"), "--json") == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -402,19 +359,19 @@ def test_words_go_to_stderr_and_results_to_stdout(voice, tmp_path, capsys):
     assert "wrote" in err
 
 
-def test_json_stays_out_of_audio(voice, capfdbinary):
+def test_json_stays_out_of_audio(tones, capfdbinary):
     assert run("你好", "-o", "-", "--json") == 0
     out, err = capfdbinary.readouterr()
     assert out[:4] == b"RIFF"
     assert json.loads(err.decode().splitlines()[-1])["output"] == "-"
 
 
-def test_quiet_is_quiet(voice, tmp_path, capsys):
+def test_quiet_is_quiet(tones, tmp_path, capsys):
     assert run("你好", "-o", str(tmp_path / "x.wav"), "-q") == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_another_language_is_remarked_on_once(voice, tmp_path, capsys):
+def test_another_language_is_remarked_on_once(tones, tmp_path, capsys):
     """TN-18. German digits became English, and nobody said why."""
     text = "Über 12 Schüler lernen Französisch, und das ist groß. Die Kinder gehen nicht in die Schule."
     assert run(text, "-o", str(tmp_path / "x.wav")) == 0
@@ -423,22 +380,22 @@ def test_another_language_is_remarked_on_once(voice, tmp_path, capsys):
     assert "German" in notes[0]
 
 
-def test_dry_run_prints_and_loads_nothing(voice, capsys):
+def test_dry_run_prints_and_loads_nothing(tones, capsys):
     assert run("--dry-run", "重庆有5个。Hello.") == 0
     out = capsys.readouterr().out
     assert "五个" in out
     assert "chong2 qing4" in out
-    assert voice.loads == 0
+    assert tones.loads == 0
 
 
-def test_dry_run_as_json(voice, capsys):
+def test_dry_run_as_json(tones, capsys):
     assert run("--dry-run", "--json", "重庆。你好。") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["text"] for line in lines] == ["重庆。", "你好。"]
     assert lines[0]["words"][0]["sounds"] == ["chong2", "qing4"]
 
 
-def test_lexicons_of_user_and_command_line(voice, tmp_path, monkeypatch, capsys):
+def test_lexicons_of_user_and_command_line(tones, tmp_path, monkeypatch, capsys):
     """TN-31. There was no way to force a reading."""
     monkeypatch.setenv("COSY_CONFIG", str(tmp_path))
     (tmp_path / "lexicon.txt").write_text("重庆 = zhong4 qing4\n厦门 = sha4 men2\n", "utf-8")
@@ -453,13 +410,13 @@ def test_lexicons_of_user_and_command_line(voice, tmp_path, monkeypatch, capsys)
     assert "sha4 men2" in out
 
 
-def test_normalization_can_be_turned_off(voice, capsys):
+def test_normalization_can_be_turned_off(tones, capsys):
     assert run("--dry-run", "--no-normalize", "--json", "有5个人") == 0
     assert "5" in json.loads(capsys.readouterr().out)["text"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
-def test_text_files_of_any_encoding(voice, tmp_path, capsys, encoding):
+def test_text_files_of_any_encoding(tones, tmp_path, capsys, encoding):
     """CL-18, CL-20, CL-21."""
     (tmp_path / "a.txt").write_bytes("今天天气很好，我们一起去公园。".encode(encoding))
     assert run("--dry-run", "-f", str(tmp_path / "a.txt")) == 0

@@ -1,0 +1,3 @@
+"""Fixtures of all rings."""
+
+from fakes.tones import tones  # noqa: F401
