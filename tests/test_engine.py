@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -406,9 +407,16 @@ def fresh_process(monkeypatch):
     monkeypatch.setattr(engine_module, "_process", None)
 
 
-def test_one_engine_a_process_for_many_threads(fresh_process):
+def test_one_engine_a_process_for_many_threads(fresh_process, monkeypatch):
     """Twenty threads that ask at the same moment get one object."""
     start = threading.Barrier(20)
+
+    class Slow(Engine):
+        def __init__(self, *arguments, **options):
+            time.sleep(0.05)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(engine_module, "Engine", Slow)
 
     def ask(_):
         start.wait(60)
@@ -432,6 +440,8 @@ def test_another_model_in_the_same_process_is_refused(fresh_process):
 def test_the_model_is_opened_once_for_many_threads():
     """OR-19. Eight threads with the same text: one opening, and each hears what one alone hears."""
     engine = ScriptedEngine()
+    load = engine.scripted.load
+    engine.scripted.load = lambda folder: time.sleep(0.05) or load(folder)
     alone = joined(ScriptedEngine().stream(TEXT))
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: joined(engine.stream(TEXT)), range(8)))

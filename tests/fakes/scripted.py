@@ -10,6 +10,7 @@ import threading
 import numpy as np
 
 from cosycli.backends import Pcm
+from cosycli.bundles.embedded import default_voice
 from cosycli.engine import Engine
 from cosycli.errors import ModelError
 from cosycli.types import TimedWord, Voice
@@ -81,7 +82,7 @@ class ScriptedFamily:
         return self.backend
 
     def voices(self, folder=None):
-        return tuple(Voice(name, "zh-CN", "female", "kokoro", "CC0") for name in ("zf_xiaobei", "other"))
+        return tuple(Voice(name, "zh-CN", "female", "kokoro", "CC0") for name in (default_voice(), "other"))
 
     def voice(self, folder, name):
         for voice in self.voices():
