@@ -115,17 +115,17 @@ def is_whole(path: Path) -> bool:
 
 
 def _ends_well(path: Path, container: str, frames: int) -> bool:
-    """What the library forgives: a WAV or Ogg that ends early just has fewer frames for it."""
+    """What the library forgives: a file that ends early just has fewer frames for it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if container == "WAV":
             return size >= 44 + 2 * frames and struct.unpack("<I", file.read(8)[4:])[0] + 8 == size
-        if container == "OGG":
-            file.seek(max(0, size - _TAIL))
-            tail = file.read()
-            page = tail.rfind(b"OggS")
-            return page >= 0 and bool(tail[page + 5] & 4)  # the flag of a stream's last page
-    return True
+        file.seek(max(0, size - _TAIL))
+        tail = file.read()
+    if container == "OGG":
+        page = tail.rfind(b"OggS")
+        return page >= 0 and bool(tail[page + 5] & 4)  # the flag of a stream's last page
+    return container != "MP3" or tail[-128:-125] == b"TAG"  # an MP3 with a comment ends in 128 bytes of it
 
 
 def seconds_of(path: Path) -> float:

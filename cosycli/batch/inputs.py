@@ -14,11 +14,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from cosycli.errors import CosyError, Exit, UsageError
 
 TEXTS = ("*.txt", "*.md")
 MAX_BYTES = 64 << 20  # of one text: 1,300 hours of speech; what is larger is a film with the wrong name
+_BLOCK = 1 << 20
 _AUDIO = (".wav", ".flac", ".ogg", ".mp3")  # never a text, whatever the pattern: a batch's own results
 
 
@@ -144,14 +146,18 @@ def _content(path: Path) -> bytes:
     if stat.S_ISDIR(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise ValueError("it is no file")
     with open(path, "rb") as file:
-        return _limited(file.read(MAX_BYTES + 1))
+        return _limited(file)
 
 
 def _stdin() -> bytes:
-    return _limited(sys.stdin.buffer.read(MAX_BYTES + 1)) if sys.stdin is not None else b""
+    return _limited(sys.stdin.buffer) if sys.stdin is not None else b""
 
 
-def _limited(content: bytes) -> bytes:
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES >> 20} MB, too much for a text")
-    return content
+def _limited(file: BinaryIO) -> bytes:
+    blocks, size = [], 0
+    while block := file.read(_BLOCK):
+        blocks.append(block)
+        size += len(block)
+        if size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES >> 20} MB, too much for a text")
+    return b"".join(blocks)

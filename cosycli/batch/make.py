@@ -24,7 +24,8 @@ from cosycli.errors import CosyError, Exit, InferenceError, ModelError, UsageErr
 from cosycli.timing import Meter
 from cosycli.types import Chunk
 
-Speak = Callable[[str], Generator[Chunk, None, None]]
+Notice = Callable[[str], None]
+Speak = Callable[[str, Notice], Generator[Chunk, None, None]]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _IN_A_ROW = 3  # failures of the model after which it will not recover
 
@@ -50,6 +51,8 @@ class Watcher(Protocol):
     def begins(self, job: Job) -> None: ...
 
     def chunk(self, chunk: Chunk, meter: Meter) -> None: ...
+
+    def notice(self, line: str) -> None: ...
 
     def ends(self, made: Made) -> None: ...
 
@@ -97,7 +100,7 @@ def _made(
     meter = Meter()
     try:
         text = _text_of(job, texts, wishes)
-        with closing(speak(text)) as chunks, _sinks(job, wishes, rate) as sink:
+        with closing(speak(text, watcher.notice)) as chunks, _sinks(job, wishes, rate) as sink:
             for chunk in meter.watch(chunks):
                 sink.write(chunk)
                 watcher.chunk(chunk, meter)
@@ -156,7 +159,7 @@ def prepare_folders(plan: Plan, wishes: Wishes) -> Plan:
             failures.append(Failure(job.name, trouble.message, trouble.exit_code))
         else:
             jobs.append(job)
-    return Plan(jobs, failures)
+    return Plan(jobs, failures, plan.notes)
 
 
 def _folder_trouble(folder: Path, *, create: bool) -> CosyError | None:

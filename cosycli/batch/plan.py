@@ -18,7 +18,9 @@ from cosycli.errors import CosyError, UsageError
 
 _LINE = re.compile(r"\r\n|\r|\n")
 _PARAGRAPH = re.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*")
+_HANZI = re.compile("[\u4e00-\u9fff]+")
 _BLOCK = 4096
+WAV_HOURS = 24.8  # 4 GiB of 16-bit samples at 24 kHz
 DIGITS = 4  # of a part's number; more only where there are more parts
 
 
@@ -72,6 +74,7 @@ class Plan:
 
     jobs: list[Job] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def todo(self) -> list[Job]:
@@ -90,7 +93,7 @@ def make_plan(sources: Sequence[Source], failures: Iterable[Failure], wishes: Wi
     plan = Plan(failures=list(failures))
     for source in sources:
         try:
-            plan.jobs.extend(_jobs(source.kept(), wishes))
+            plan.jobs.extend(_jobs(source.kept(), wishes, plan.notes))
         except CosyError as error:
             plan.failures.append(Failure(source.name, error.message, error.exit_code))
     _check_inputs_survive(sources, plan.jobs)
@@ -125,7 +128,7 @@ def _identity(path: Path) -> str:
     return real.casefold() if sys.platform in ("darwin", "win32") else real
 
 
-def _jobs(source: Source, wishes: Wishes) -> Iterator[Job]:
+def _jobs(source: Source, wishes: Wishes, notes: list[str]) -> Iterator[Job]:
     texts = parts(source, wishes)
     digits = max(DIGITS, len(str(len(texts))))
     for index, text in enumerate(texts):
@@ -135,9 +138,22 @@ def _jobs(source: Source, wishes: Wishes) -> Iterator[Job]:
         done = not wishes.force and is_done(output, fingerprint, subtitles)
         if not done and not wishes.force:
             _check_foreign(output, wishes)
+        if not done and wishes.recipe.format == "wav" and (hours := _hours(text, wishes)) > WAV_HOURS:
+            notes.append(
+                f"{source.name} is about {hours:.0f} hours of speech, and a WAV file ends at {WAV_HOURS:.0f}; "
+                "--format flac has no such limit"
+            )
         name = f"{source.name} ({wishes.split} {index + 1})" if wishes.split else source.name
         part = index if wishes.split else None
         yield Job(source, part, name, output, subtitles, fingerprint, len(text), done)
+
+
+def _hours(text: str, wishes: Wishes) -> float:
+    """A rough length, of texts that may be too long: a hanzi takes 0.22 s, another character 0.065 s."""
+    if len(text) < 200_000:
+        return 0.0
+    hanzi = sum(run.end() - run.start() for run in _HANZI.finditer(text))
+    return (0.22 * hanzi + 0.065 * (len(text) - hanzi)) / 3600 / (wishes.recipe.options.speed or 1.0)
 
 
 def _check_foreign(output: Path, wishes: Wishes) -> None:

@@ -42,6 +42,8 @@ class Progress:
 
     def known(self) -> None:
         """Tell what the plan knows already: inputs that cannot be spoken, files that are done."""
+        for note in self.plan.notes:
+            self.console.note(f"note: {note}")
         for failure in self.plan.failures:
             self._failed(failure, None, told=not self._todo and self._many)  # else the summary follows at once
         for job in self.plan.jobs:
@@ -63,6 +65,10 @@ class Progress:
             size = self._todo[self.begun - 1].size
             self._inside = min(size, self._inside + len(chunk.sentence.source))
             self.bar.show(completed=self._size + self._inside, remark=self._remark(meter))
+
+    def notice(self, line: str) -> None:
+        """Something in the text will not be heard as it is written."""
+        self.console.note(f"note: {_shown(self._todo[self.begun - 1].name)}: {line}")
 
     def ends(self, made: Made) -> None:
         """It is finished, or has failed."""

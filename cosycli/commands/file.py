@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from enum import Enum
 from pathlib import Path
@@ -145,8 +145,8 @@ def file(
     engine = get_engine(model, progress=report.step)
     speaker = engine.voice(voice).name
 
-    def speak(text: Any) -> Generator[Chunk, None, None]:
-        return engine.stream(text, voice=speaker, options=options, lexicon=words)
+    def speak(text: Any, notice: Callable[[str], None]) -> Generator[Chunk, None, None]:
+        return engine.stream(text, voice=speaker, options=options, lexicon=words, notice=notice)
 
     if output == "-":
         _stream(found.sources[0], encoding, speak, engine, report)
@@ -216,7 +216,7 @@ def _stream(source: Source, encoding: str | None, speak: Speak, engine: Engine, 
     engine.open_in_background()
     text: Any = stdin_pieces(encoding) if source.path is None else decode(source.read(), encoding, source.name)
     meter = Meter()
-    with closing(speak(text)) as chunks:
+    with closing(speak(text, lambda line: report.note(f"note: {line}"))) as chunks:
         watched = meter.watch(chunks)
         first = next(watched, None)
         if first is None:
