@@ -116,8 +116,8 @@ def test_spelling_guesses_like_the_dictionary() -> None:
 def test_scanning_equals_parsing() -> None:
     """The first words are found by scanning the file, later ones in the parsed file: the same either way."""
     words = ["hello", "record", "zzzz", "Linux", "don't"]
-    scanned = english._Dictionary("us_gold.json")
-    parsed = english._Dictionary("us_gold.json")
+    scanned = english._Dictionary("english-gold.json.gz")
+    parsed = english._Dictionary("english-gold.json.gz")
     parsed._left = 0
     assert [scanned.get(w) for w in words] == [parsed.get(w) for w in words]
     assert scanned._parsed is None

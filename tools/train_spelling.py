@@ -8,6 +8,7 @@ Run: python tools/train_spelling.py [--test]; --test holds a twentieth of the wo
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import random
@@ -29,8 +30,8 @@ Pairs = list[tuple[str, list[str]]]
 def dictionary() -> Pairs:
     """Plain words and their sounds, a stress mark with its sound."""
     found = []
-    for name in ("us_silver.json", "us_gold.json"):
-        entries = json.loads(resources.files("misaki").joinpath("data", name).read_text("utf-8"))
+    for name in ("english-silver.json.gz", "english-gold.json.gz"):
+        entries = json.loads(gzip.decompress(resources.files("cosycli").joinpath("data", name).read_bytes()))
         for word, value in entries.items():
             sounds = value if isinstance(value, str) else value["DEFAULT"]
             if re.fullmatch("[a-z]{2,}", word) and sounds:
