@@ -433,3 +433,25 @@ def test_grammar_reads_what_wetext_reads() -> None:
     reader = wetext.Normalizer(lang="zh", remove_erhua=False)
     for text in ("新增了300项功能", "2026-03-07", "晚上8:30", "1/2杯", "第3章", "共15-20人", "25°C"):
         assert grammar.read(text) == reader.normalize(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("第1/3页", "第一页，共三页"),
+        ("第1/3页，共3页", "第一页，共三页"),
+        ("3/8妇女节快乐", "三八妇女节快乐"),
+        ("切成3/8英寸", "切成八分之三英寸"),
+        ("x86_64架构", "x八十六六十四架构"),
+        ("买苹果x2", "买苹果乘二"),
+        ("Fe³⁺离子", "Fe 三加离子"),
+        ("①②③", "一、二、三"),
+        ("E=mc²", "E equals mc squared"),
+        ("the value x² grows", "the value x squared grows"),
+        ("221B Baker Street is here", "two hundred twenty-one B Baker Street is here"),
+        ("it cost $3B in all", "it cost three billion dollars in all"),
+    ],
+)
+def test_forms_that_look_like_other_ones(written, said):
+    """②③ was twenty-three, x86 a multiplication, a holiday a fraction, a house 221 billion, and mc² lost its square."""
+    assert normalize(written) == said

@@ -43,6 +43,7 @@ _FOLD = str.maketrans(_PLAIN + _SPACES, _AS_SAID + " " * len(_SPACES))
 _APOSTROPHE = re.compile(r"(?<=[A-Za-zÀ-ɏ])[’‘](?=[A-Za-zÀ-ɏ])|’(?=\d0s)|(?<=[a-z]s)’(?=\s+[a-z])")
 _MARK_PILE = re.compile("[\u0300-\u036f]{3,}")  # what NFC could not compose: ornament, not spelling
 _ITEM_NUMBER = re.compile(r"(?:(?<=[\s；;，。：:、！？…”’」』）】》])|^)([①-⑳⑴-⑽])\s?(?=[^\s、.，])")
+_BETWEEN_NUMBERS = re.compile("(?<=[①-⑳⑴-⒇])(?=[①-⑳⑴-⒇])")  # ②③ is two numbers, not twenty-three
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _INLINE_SPACE = re.compile(r" {2,}")
 
@@ -63,6 +64,7 @@ def fold(text: str) -> str:
         return _INLINE_SPACE.sub(" ", text.replace("\t", " "))
     text = _KEYCAP.sub("", text).translate(_FOLD)
     text = _ITEM_NUMBER.sub(lambda m: str(unicodedata.numeric(m[1])).removesuffix(".0") + "、", text)
+    text = _BETWEEN_NUMBERS.sub("、", text)
     text = _PICTURE.sub(_gap, text)
     text = _COMPATIBLE.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text)
     text = _MARK_PILE.sub("", unicodedata.normalize("NFC", text))

@@ -246,7 +246,8 @@ def name_part(part: str) -> str:
 
 
 def scaled_name(m: Match) -> str:
-    return f"{en_number(m[1])} {_SCALES[m[2].lower()]}"
+    """10K, 100M; but 7B and 221B keep their letter: a model's size, a house's door."""
+    return f"{en_number(m[1])} {'B' if m[2] == 'B' else _SCALES[m[2].lower()]}"
 
 
 def plain(m: Match) -> str:

@@ -60,6 +60,8 @@ ADDRESSES: tuple[Rule, ...] = (
     (shapes.DOTTED, say.dotted),
 )
 
+_RAISED: tuple[Rule, ...] = ((Form("²", r"(?<=[\w)])²"), " squared"), (Form("³", r"(?<=[\w)])³"), " cubed"))
+
 FIRST: tuple[Rule, ...] = (
     (Form("xX", r"(?<![A-Za-z\d])0[xX][0-9A-Fa-f]+(?![A-Za-z\d])"), say.hexadecimal),
     (Form("eE", r"(?<![\d.])(\d(?:\.\d{1,6})?)[eE]([+-]?\d{1,3})(?![\dA-Za-z.])"), say.scientific),
@@ -137,9 +139,8 @@ SECOND: tuple[Rule, ...] = (
     (Form("xX", r"(?<=\d)[xX](?![A-Za-z\d])"), " times"),
     (Form("K", r"(?<![\w.,])([2-8])K(?![\w])"), lambda m: f"{en_cardinal(m[1])} K"),  # 4K is a resolution
     (Form("kKMB", r"(?<![\w.,])(\d{1,3}(?:\.\d{1,2})?)([kKMB])(?![\w])"), say.scaled_name),
+    *_RAISED,  # before names, which would swallow it
     (shapes.NAME, say.name),
-    (Form("²", r"(?<=[\w)])²"), " squared"),
-    (Form("³", r"(?<=[\w)])³"), " cubed"),
     (Form("12", rf"\b({_YEAR_CUE}) ({_YEAR})(?!\d|[.,]\d)(?! [a-z]+s\b)"), lambda m: f"{m[1]} {en_year(m[2])}"),
     (Form("12", r"(?<![\d.,$])(?:19|20)\d\d(?![\d%]|[.,]\d|\s?[a-z]+s\b|\s(?:people|men|women|children))"), say.year),
     (Form("+", r"(\d)\+(?!\s?[\dA-Za-z(])"), r"\1 plus"),
@@ -154,6 +155,7 @@ SIGN_RULES: tuple[Rule, ...] = (
     (Form("↑", "↑"), " up "),
     (Form("↓", "↓"), " down "),
     (_SIGN, lambda m: f" {SIGNS[m[0]][1]} "),
+    *_RAISED,
     (Form("&", r"\s?&+\s?"), " and "),
     (Form("#", r"(?<![A-Za-z])([CFJcfj])#(?![A-Za-z\d])"), lambda m: m[1].upper() + " sharp"),
     (Form("+", r"(?<![A-Za-z])([A-Za-z]{1,10})\+\+"), r"\1 plus plus"),

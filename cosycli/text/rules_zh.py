@@ -131,7 +131,7 @@ SECOND: tuple[Rule, ...] = (
         Form("错状报波空", r"(?<!\d)\d{3}(?=\s?(?:错误|状态码|报错))|(?<=波音)7\d7|(?<=空客)A?3\d\d"),
         lambda m: zh_digits(m[0]),
     ),
-    (Form("xX×", r"(?<![A-Za-z\d])[xX×]\s?(?=\d)"), "乘"),
+    (Form("xX×", r"(?<![A-Za-z\d])(?:×|[xX](?!(?:86|64)(?!\d)))\s?(?=\d)"), "乘"),  # x86 is a name
     (shapes.COMMAS, lambda m: m[0].replace(",", "")),
     (Form("^", r"\^\s?([+-]?\d{1,6})"), say.power),
     (Form("-", rf"(?<![\dA-Za-z)）._])-(?={NUMBER})"), "负"),
@@ -150,6 +150,18 @@ SECOND: tuple[Rule, ...] = (
     ),
     (Form("/", rf"(?<=[克米升时秒瓦兆B])/(?=[{HAN}])"), "每"),
     (Form("oO", r"(?<![A-Za-z])(?:No|NO|no)\.\s?(\d{1,30})"), say.ordinal),
+    (
+        Form("第", r"第\s?(\d{1,6})\s?/\s?(\d{1,6})(页|章|节|题|步|集)(?!，?共)"),
+        lambda m: f"第{zh_cardinal(m[1])}{m[3]}，共{zh_cardinal(m[2])}{m[3]}",
+    ),
+    (
+        Form(
+            "妇劳儿建教国护青",
+            r"(?<![\d/])(\d{1,2})/(\d{1,2})(?=(?:国际)?(?:妇女|劳动|儿童|建军|教师|国庆|护士|青年)节)",
+        ),
+        lambda m: zh_digits(m[1]) + zh_digits(m[2]),
+    ),
+    (Form("第", r"(第\s?\d{1,6})\s?/\s?\d{1,6}(?=[页章节题步集]，?共)"), r"\1"),
     (Form("第", r"第\s?(\d{1,9})(?![\d.])"), say.ordinal),
     (Form("#", r"#\s?(\d{1,6})(?![\w-])"), lambda m: zh_cardinal(m[1]) + "号"),
     (shapes.MIXED, say.mixed),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 
 from cosycli.text.forms import Form
 
@@ -63,6 +64,7 @@ _ROMAN = {chr(base + place): str(place + 1) for base in (0x2160, 0x2170) for pla
 _ROMAN_FORM = re.compile(f"[{''.join(_ROMAN)}]")
 _SUPERSCRIPT = str.maketrans("⁰¹⁴⁵⁶⁷⁸⁹⁻⁺", "01456789-+")
 _POWER = re.compile(r"(?<=[\w)])[⁻⁺]?[⁰¹⁴⁵⁶⁷⁸⁹²³]*[⁰¹⁴⁵⁶⁷⁸⁹⁻⁺]+[⁰¹⁴⁵⁶⁷⁸⁹²³]*")
+_CHARGE = re.compile(r"(?<=[A-Za-z₀-₉)])([²³⁴]?)([⁺⁻])(?![⁰-⁹¹²³])")  # Fe³⁺: an ion's charge, no power
 _SUBSCRIPT = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
 
 
@@ -72,6 +74,7 @@ def written_out(text: str) -> str:
         return text
     text = _VULGAR_FORM.sub(lambda m: (m[1] and m[1] + " ") + _VULGAR[m[2]], text)
     text = _ROMAN_FORM.sub(lambda m: _ROMAN[m[0]], text)
+    text = _CHARGE.sub(lambda m: " " + unicodedata.normalize("NFKC", m[1] + m[2]), text)
     text = _POWER.sub(lambda m: "^" + m[0].translate(_SUPERSCRIPT).replace("²", "2").replace("³", "3"), text)
     return text.translate(_SUBSCRIPT).replace("№", "No.").replace("℅", "c/o")
 
