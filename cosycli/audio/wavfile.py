@@ -124,6 +124,8 @@ class FileSink:
             raise unwritable(self.path, error) from error
         except (soundfile.LibsndfileError, AssertionError) as error:  # it asserts that all frames were written
             reason = str(getattr(error, "error_string", "") or "the disk took only a part").strip().rstrip(".")
+            if reason == "System error":  # all that the library says of a full disk
+                reason = "the disk took only a part"
             raise CosyError(f"cannot write {self.path}: {reason}", "free some space or choose another place") from error
 
 

@@ -27,6 +27,7 @@ from cosycli.types import Chunk
 Notice = Callable[[str], None]
 Speak = Callable[[str, Notice], Generator[Chunk, None, None]]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_SYSTEM = 2  # libsndfile's number for it
 _IN_A_ROW = 3  # failures of the model after which it will not recover
 
 
@@ -77,14 +78,17 @@ def _check_sense(error: Exception | None, job: Job, broken: int) -> None:
     if isinstance(error, ModelError) or broken == _IN_A_ROW:
         raise error
     if _is_full(error):
-        raise Stopped(f"{job.output.parent} takes no more files", "make room and run it again: it goes on from here")
+        raise Stopped(
+            f"there is no room left in {job.output.parent}", "make room and run it again: it goes on from here"
+        )
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether the disk is full. The sound library says so by writing a part: soundfile asserts that it did not."""
+    """Whether the disk is full. The sound library says "System error", or writes a part and soundfile asserts."""
     cause = error.__cause__
-    full = isinstance(cause, OSError) and cause.errno in _FULL
-    return full or (isinstance(error, CosyError) and isinstance(cause, AssertionError))
+    if isinstance(cause, OSError):
+        return cause.errno in _FULL
+    return isinstance(error, CosyError) and (isinstance(cause, AssertionError) or getattr(cause, "code", 0) == _SYSTEM)
 
 
 def _texts(source: Source, wishes: Wishes) -> list[str] | CosyError:
