@@ -118,7 +118,8 @@ def optimise(path: Path) -> None:
         draft.replace(path)
     except Exception as error:
         raise ModelError(
-            f"cannot optimise {path}: {_first_line(error)}", "report this: it should not happen"
+            f"cannot optimise {path}: {_first_line(error)}",
+            "free some space and try again; if that does not help, report it",
         ) from error
 
 
