@@ -53,7 +53,7 @@ class Split(str, Enum):
 
 InputsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="INPUT...", help="Text files, folders (with all below them), or `-` for standard input."),
+    typer.Argument(metavar="INPUT", help="Text files, folders (with all below them), or `-` for standard input."),
 ]
 OutputOption = Annotated[
     str | None,
