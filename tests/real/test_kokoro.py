@@ -176,10 +176,14 @@ def test_chunked_equals_whole_in_int8_but_for_rounding(backends, monkeypatch, na
 
 
 def test_no_click_at_any_joint(corpus):
-    """ST-02. A click at every joint of two chunks: the step into a chunk must not stick out of the steps around it."""
-    seams = [seam(spoken.samples, at, RATE) for spoken in corpus for at in spoken.joints]
-    assert len(seams) >= 20
-    assert max(seams) <= 1.0
+    """ST-02. A click at every joint of two chunks: the step into a chunk must not stick out of the steps around it.
+
+    The measure would show it: with 10 ms missing at each joint, some stick out.
+    """
+    joints = [(spoken.samples, at) for spoken in corpus for at in spoken.joints]
+    assert len(joints) >= 20
+    assert max(seam(samples, at, RATE) for samples, at in joints) <= 1.0
+    assert max(seam(np.delete(samples, slice(at, at + 240)), at, RATE) for samples, at in joints) > 1.0
 
 
 def test_little_silence_before_and_after(corpus):
