@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -410,3 +410,39 @@ def test_a_long_stretch_without_punctuation_is_spoken_whole(engine, text, shorte
     assert sum(chunk.seconds for chunk in chunks) >= shortest
     spoken = "".join(word.text for chunk in chunks for word in chunk.words)
     assert spoken == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ["ß" * 900, "wwwwww" * 300, "x-" * 800, "好" * 300 + "！"])
+def test_a_word_longer_than_the_voice_takes_is_said_in_parts(backends, text):
+    """SG-09. `wwww…` read letter by letter is one word of 2,177 symbols: the encoder refused it and the run ended.
+
+    No piece has more symbols than it takes, none is lost, and the encoder takes the longest.
+    """
+    for sentence in sentences(text, Options()):
+        pieces = kokoro_module._pieces(sentence.words)
+        ids = [symbols.tokens(kokoro_module._ended(piece))[0] for piece in pieces]
+        assert max(len(piece) for piece in ids) <= symbols.LIMIT
+        parts = [word for piece in pieces for word in piece]
+        said, whole = ("".join(map(symbols.spoken, words)).replace(" ", "") for words in (parts, sentence.words))
+        assert said == whole
+        assert [word.text for word in parts if word.text] == [word.text for word in sentence.words]
+    longest = max(pieces, key=lambda piece: len(symbols.tokens(piece)[0]))
+    plan = backends("int8")._encode(longest, speaker("zm_yunxi"), Options())
+    assert plan.last > plan.first
+
+
+def test_times_of_a_sentence_in_parts_run_on(backends):
+    """The second part's words began at zero again, and subtitles jumped back to the beginning of the sentence."""
+    words = [word for sentence in sentences(LINE, Options()) for word in sentence.words] * 6
+    (sentence,) = (s for s in sentences("Hello.", Options()) if s.words)
+    kokoro = backends("int8")
+    assert len(kokoro_module._pieces(words)) > 1
+    seconds, starts, last = 0.0, [], []
+    for piece in kokoro.synthesize(replace(sentence, words=tuple(words)), speaker("af_heart"), Options(speed=2.0)):
+        starts += [word.start for word in piece.words]
+        assert all(seconds - 0.01 <= word.start <= seconds + len(piece.samples) / RATE + 0.01 for word in piece.words)
+        seconds += len(piece.samples) / RATE
+        last.append(piece.last)
+    assert len(starts) == len(words)
+    assert starts == sorted(starts)
+    assert last == [False] * (len(last) - 1) + [True]

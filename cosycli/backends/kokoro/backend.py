@@ -5,6 +5,7 @@ All windows carry the context that makes them equal to the whole. Knows nothing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ LEAD_FRAMES = 3  # silence decoded before the first syllable: 75 ms, and room fo
 SILENT = -4.0
 TAIL_FRAMES = 11
 LATEST_FRAMES = 16  # after the last sounding token: a vowel may run on into the mark, a drawn-out mark may breathe
+PART_SOUNDS = 100  # characters of one word's phonemes, where a word is longer than the encoder takes
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ def _pieces(words: Sequence[Word]) -> list[list[Word]]:
     """Words in runs that the encoder can take at once; text is cut long before, so this is a safeguard."""
     pieces: list[list[Word]] = [[]]
     length = 0
-    for word in words:
+    for word in (part for whole in words for part in _parts(whole)):
         cost = len(symbols.spoken(word)) + 1
         if length + cost > symbols.LIMIT and pieces[-1]:
             pieces.append([])
@@ -250,6 +252,20 @@ def _pieces(words: Sequence[Word]) -> list[list[Word]]:
         pieces[-1].append(word)
         length += cost
     return pieces
+
+
+def _parts(word: Word) -> list[Word]:
+    """A word that alone is too long (a page of `wwww…`, read letter by letter) in parts; the first keeps its text."""
+    if len(symbols.spoken(word)) < symbols.LIMIT:
+        return [word]
+    sounds = word.sounds if len(word.sounds) > 1 else tuple(re.findall(f".{{1,{PART_SOUNDS}}}", word.sounds[0], re.S))
+    if len(sounds) < 2:
+        return [word]
+    half = len(sounds) // 2
+    return [
+        *_parts(Word(word.text, word.kind, sounds[:half])),
+        *_parts(Word("", word.kind, sounds[half:])),
+    ]
 
 
 def _cycles(f0: Samples) -> np.ndarray[Any, np.dtype[np.float64]]:
