@@ -1,6 +1,6 @@
-"""Measures the int8 ranges of the generator's 48 residual convolutions and writes cosycli/data/int8-ranges.npz.
+"""Measures the int8 ranges of the generator's 48 and the body's 10 large convolutions: cosycli/data/int8-ranges.npz.
 
-Runs the float32 generator as the engine does, over calibration sentences, all ten voices and three speeds, and
+Runs the float32 graphs as the engine does, over calibration sentences, all ten voices and three speeds, and
 records for each convolution: its input's range, its output's mean and deviation a channel, and the range of the
 output once centred and scaled. Extremes are clipped at quantiles of 5e-5 (inputs) and 1e-4 (outputs): chosen because
 plain minima and maxima lose 3 dB of SNR.
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -28,35 +30,31 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Recorder:
-    """Stands in for the generator's session: runs a float32 graph with taps and keeps what they show."""
+    """Stands in for a graph's session: runs the float32 graph with taps and keeps what they show."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        model = graphs.generator(checkpoint)
-        self.taps = {n.output[0]: n.input[0] for n in model.graph.node if "/convs" in n.output[0]}
-        self.alpha = {}
-        for name in self.taps:
-            block, conv = name.rsplit("/", 1)
-            self.alpha[name] = checkpoint.alpha(block, int(conv[5]), int(conv[7])).reshape(-1, 1)
+    def __init__(self, model: Any, names: Callable[[str], bool], factor: Callable[[str], Any]) -> None:
+        self.taps = {n.output[0]: n.input[0] for n in model.graph.node if n.op_type == "Conv" and names(n.output[0])}
+        self.factor = {name: factor(name) for name in self.taps}
         for name in {*self.taps, *self.taps.values()}:
             model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
         self.session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         self.outputs = [o.name for o in self.session.get_outputs()]
-        self.moments: dict[str, list[np.ndarray]] = defaultdict(lambda: [0.0, 0.0, 0])  # type: ignore[arg-type]
+        self.moments: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0, 0])
         self.inputs: dict[str, list[np.ndarray]] = defaultdict(list)
         self.samples: dict[str, list[np.ndarray]] = defaultdict(list)
 
     def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         got = dict(zip(self.outputs, self.session.run(None, feeds), strict=True))
         for name, source in self.taps.items():
-            x, y = got[source][0] * (np.pi / self.alpha[name]), got[name][0].astype(np.float64)
+            x, y = got[source][0] * self.factor[name], got[name][0].astype(np.float64)
             m = self.moments[name]
             m[0], m[1], m[2] = m[0] + y.sum(1), m[1] + (y * y).sum(1), m[2] + y.shape[1]
             self.inputs[name].append(np.quantile(x, [5e-5, 1 - 5e-5]))
             self.samples[name].append(y[:, ::37].astype(np.float32))
-        return [got["audio"]]
+        return [got[self.outputs[0]]]
 
     def ranges(self) -> dict[str, np.ndarray]:
-        data: dict[str, np.ndarray] = {"names": np.array(sorted(self.taps))}
+        data: dict[str, np.ndarray] = {}
         for name in self.taps:
             total, squares, count = self.moments[name]
             mean = total / count
@@ -80,9 +78,19 @@ def main() -> None:
         "zh-CN": (ROOT / "tools/calibration-zh.txt").read_text("utf-8").splitlines(),
         "en-US": (ROOT / "tools/calibration-en.txt").read_text("utf-8").splitlines(),
     }
-    recorder = Recorder(Checkpoint(read_parts()))
+    checkpoint = Checkpoint(read_parts())
+
+    def period(name: str) -> Any:
+        """Snakes count in periods; what is quantised is the convolution's input."""
+        block, conv = name.rsplit("/", 1)
+        return np.pi / checkpoint.alpha(block, int(conv[5]), int(conv[7])).reshape(-1, 1)
+
     engine = kokoro.Kokoro(arguments.bundle, precision="float32")
-    engine.generator = recorder  # type: ignore[assignment]
+    recorders = (
+        Recorder(graphs.generator(checkpoint), lambda name: "/convs" in name, period),
+        Recorder(graphs.body(checkpoint), lambda name: name.endswith(("/conv1", "/conv2")), lambda name: 1.0),
+    )
+    engine.generator, engine.body = recorders  # type: ignore[assignment]
     kokoro.CHUNK_FRAMES = (200,)
     for index, speaker in enumerate(speakers.voices()):
         voice = speakers.voice(speaker.name)
@@ -95,7 +103,9 @@ def main() -> None:
                     pass
         print(speaker.name, flush=True)
     target = ROOT / "cosycli/data/int8-ranges.npz"
-    np.savez_compressed(target, **recorder.ranges())
+    data = recorders[0].ranges() | recorders[1].ranges()
+    names = sorted({key.rsplit("/", 1)[0] for key in data})
+    np.savez_compressed(target, names=np.array(names), **data)
     print(target, target.stat().st_size)
 
 

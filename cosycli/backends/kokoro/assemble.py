@@ -28,15 +28,17 @@ def assemble(folder: Path, progress: Progress = lambda step: None) -> None:
     graphs.save(graphs.style(checkpoint), str(folder / "style.onnx"))
     graphs.save(graphs.source(checkpoint), str(folder / "source.onnx"))
     progress("freezing the decoder")
+    ranges = int8_ranges()
     graphs.save(graphs.body(checkpoint), str(folder / "body.onnx"))
+    graphs.save(graphs.body(checkpoint, ranges), str(folder / "body-int8.onnx"))
     progress("building the generator")
     graphs.save(graphs.generator(checkpoint), str(folder / "generator.onnx"))
-    graphs.save(graphs.generator(checkpoint, int8_ranges()), str(folder / "generator-int8.onnx"))
+    graphs.save(graphs.generator(checkpoint, ranges), str(folder / "generator-int8.onnx"))
     np.save(folder / "snake_gain.npy", graphs.snake_gain(checkpoint))
 
 
 def int8_ranges() -> graphs.Ranges:
-    """The measured ranges of the generator's convolutions, shipped with the package."""
+    """The measured ranges of the large convolutions, shipped with the package."""
     ranges = {}
     with resources.files("cosycli").joinpath("data", "int8-ranges.npz").open("rb") as file, np.load(file) as data:
         for name in data["names"].tolist():

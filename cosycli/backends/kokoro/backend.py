@@ -67,10 +67,10 @@ class Kokoro:
 
     def __init__(self, folder: Path, precision: str | None = None) -> None:
         self.precision = precision or ("int8" if has_int8_kernels() else "float32")
-        generator = "generator-int8.onnx" if self.precision == "int8" else "generator.onnx"
+        kind = "-int8" if self.precision == "int8" else ""
         # Two at a time: opening is mostly single-threaded, and this is on the way to the first sound.
         with ThreadPoolExecutor(2) as pool:
-            names = (generator, "encoder.onnx", "body.onnx", "style.onnx", "source.onnx")
+            names = (f"generator{kind}.onnx", "encoder.onnx", f"body{kind}.onnx", "style.onnx", "source.onnx")
             opened = list(pool.map(lambda name: Session(folder / name), names))
         self.generator, self.encoder, self.body, self.style, self.source = opened
         self._gain = _read_gain(folder / "snake_gain.npy")

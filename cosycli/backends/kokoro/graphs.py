@@ -223,20 +223,24 @@ def snake_gain(checkpoint: Checkpoint) -> Array:
     return np.concatenate(gains).astype(np.float32)
 
 
-def body(checkpoint: Checkpoint) -> Any:
-    """features [1, 512, t], f0 and energy [1, 1, 2t], scale, shift → body [1, 512, 2t]."""
+def body(checkpoint: Checkpoint, ranges: Ranges | None = None) -> Any:
+    """features [1, 512, t], f0 and energy [1, 1, 2t], scale, shift → body [1, 512, 2t].
+
+    With `ranges` its 10 large convolutions run in int8: a small window spends its time on reading weights.
+    """
     b = _Builder(checkpoint)
     pitch, loudness = b.conv("f0", "F0_conv"), b.conv("energy", "N_conv")
     side = b.conv("features", "asr_res/asr_res.0")
-    x = _body_block(b, b.op("Concat", ["features", pitch, loudness], axis=1), "encode")
+    x = _body_block(b, b.op("Concat", ["features", pitch, loudness], axis=1), "encode", ranges)
     for block in BODY_BLOCKS[1:]:
-        x = _body_block(b, b.op("Concat", [x, side, pitch, loudness], axis=1), block, upsample=block == "decode.3")
+        joined = b.op("Concat", [x, side, pitch, loudness], axis=1)
+        x = _body_block(b, joined, block, ranges, upsample=block == "decode.3")
     b.op("Identity", [x], "body")
     inputs = [_value("features", [1, 512, "t"]), _value("f0", [1, 1, "t2"]), _value("energy", [1, 1, "t2"])]
     return b.model(inputs, [_value("body", [1, 512, "t2"])])
 
 
-def _body_block(b: _Builder, x: str, path: str, upsample: bool = False) -> str:
+def _body_block(b: _Builder, x: str, path: str, ranges: Ranges | None, upsample: bool = False) -> str:
     """Adaptive residual block: (shortcut + conv(act(norm(conv(act(norm(x))))))) / √2."""
     short = x
     if upsample:
@@ -248,9 +252,15 @@ def _body_block(b: _Builder, x: str, path: str, upsample: bool = False) -> str:
     y = b.op("LeakyRelu", [b.norm(x, f"{path}/norm1")], alpha=0.2)
     if upsample:
         y = b.conv_transpose(y, f"{path}/pool")
-    y = b.conv(y, f"{path}/conv1")
-    y = b.op("LeakyRelu", [b.norm(y, f"{path}/norm2")], alpha=0.2)
-    y = b.conv(y, f"{path}/conv2")
+    first, second = f"{path}/conv1", f"{path}/conv2"
+    if ranges is None:
+        y = b.op("LeakyRelu", [b.norm(b.conv(y, first), f"{path}/norm2")], alpha=0.2)
+        y = b.conv(y, second)
+    else:
+        scale, shift = b.affine(f"{path}/norm2")
+        y = _dequantize(b, _int8_conv(b, y, first, ranges[first]), first, ranges[first], scale, shift)
+        y = _int8_conv(b, b.op("LeakyRelu", [y], alpha=0.2), second, ranges[second])
+        y = _dequantize(b, y, second, ranges[second])
     return b.op("Mul", [b.op("Add", [y, short]), b.scalar(float(1 / np.sqrt(2)))])
 
 
@@ -373,23 +383,28 @@ def _snake_conv(b: _Builder, w: str, path: str, half: int, layer: int) -> str:
 def _int8_pair(b: _Builder, x: str, path: str, layer: int, ranges: Ranges) -> str:
     """One pair in int8. Each convolution's output is centred and scaled a channel before it is rounded."""
     first, second = f"{path}/convs1.{layer}", f"{path}/convs2.{layer}"
-    y = _int8_conv(b, b.norm(x, f"{path}/adain1.{layer}"), path, 1, layer, ranges[first])
+    y = _int8_conv(b, _snake_int8(b, b.norm(x, f"{path}/adain1.{layer}"), path, 1, layer), first, ranges[first])
     scale, shift = b.affine(f"{path}/adain2.{layer}")
     y = _dequantize(b, y, first, ranges[first], scale, shift)
-    y = _int8_conv(b, y, path, 2, layer, ranges[second])
+    y = _int8_conv(b, _snake_int8(b, y, path, 2, layer), second, ranges[second])
     y = _dequantize(b, y, second, ranges[second])
     return b.op("Add", [y, x])
 
 
-def _int8_conv(b: _Builder, w: str, path: str, half: int, layer: int, r: ConvRange) -> str:
-    """snake → uint8 → QLinearConv → uint8. The weights are the checkpoint's own integers."""
-    name = f"{path}/convs{half}.{layer}"
+def _snake_int8(b: _Builder, w: str, path: str, half: int, layer: int) -> str:
+    """The snake, coarse enough for int8, turned from periods into its own units.
+
+    Scales a channel in QuantizeLinear would do that for nothing, but ONNX Runtime moves that operator behind its
+    transposition, where it took 12 ms in place of 0.2.
+    """
+    period = (np.pi / b.checkpoint.alpha(path, half, layer)).reshape(1, -1, 1)
+    return b.op("Mul", [_snake(b, w, SIN2_INT8), b.constant(f"{path}.{half}.{layer}.period", period, np.float32)])
+
+
+def _int8_conv(b: _Builder, y: str, name: str, r: ConvRange) -> str:
+    """float → uint8 → QLinearConv → uint8. The weights are the checkpoint's own integers."""
     scale, zero = _uint8(r.low, r.high)
     out_scale, out_zero = _uint8(r.out_low, r.out_high)
-    # Periods become the snake's own units by a Mul. Scales a channel in QuantizeLinear would do it for nothing, but
-    # ONNX Runtime moves that operator behind its transposition, where it took 12 ms in place of 0.2.
-    period = (np.pi / b.checkpoint.alpha(path, half, layer)).reshape(1, -1, 1)
-    y = b.op("Mul", [_snake(b, w, SIN2_INT8), b.constant(f"{name}.period", period, np.float32)])
     q = b.op("QuantizeLinear", [y, b.constant(f"{name}.in_scale", scale), b.constant(f"{name}.in_zero", zero)])
     weight, weight_scale = b.checkpoint.conv_int8(name)
     _, bias, attributes = b.checkpoint.conv(name)
