@@ -78,8 +78,10 @@ def program(arguments: Sequence[str]) -> int:
         return int(Exit.INTERRUPTED)
     except _Terminated as ended:
         return 128 + ended.number
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(Exit.DONE)
     except BrokenPipeError:
-        return int(Exit.DONE)  # whoever was reading our words has gone
+        return int(Exit.DONE)
     except MemoryError:
         console.error("out of memory", "close other programs, or speak the text in parts")
         return int(Exit.FAILED)

