@@ -25,7 +25,7 @@ SPEED_RANGE = (0.5, 2.0)
 
 # The silence between two sentences is what their edges keep plus what is added to reach the sentence's pause.
 # A piece cut at a comma keeps less after it, so that the cut is not heard.
-SENTENCE_TAIL, CLAUSE_TAIL = 0.25, 0.08
+SENTENCE_TAIL, CLAUSE_TAIL = 0.25, 0.05
 LEAD = 0.1
 CLAUSE_PAUSE = 0.2  # a shorter pause than this is a cut within a sentence
 LONGEST_UNASKED = 0.7  # seconds a text's layout brings (a heading's); what is longer was asked for with a tag
@@ -189,7 +189,8 @@ def _shaped(
     from cosycli.audio.join import SentenceShaper
     from cosycli.runtime import check_finite
 
-    shaper = SentenceShaper(backend.rate, LEAD, _tail(sentence))
+    # Between sentences the silence is exactly the pause; the very first sentence sounds as soon as it can.
+    shaper = SentenceShaper(backend.rate, LEAD, _tail(sentence), exact=clock.heard)
     origin = clock.now
     waiting: list[TimedWord] = []
     with closing(backend.synthesize(sentence, voice, options)) as pieces:

@@ -167,3 +167,14 @@ def test_not_a_number_is_an_error_not_a_click():
 def test_silence_has_the_asked_length(seconds, count):
     """Pauses are set, not accidental."""
     assert len(silence(seconds, RATE)) == count
+
+
+@pytest.mark.parametrize("cuts", [[], [100], [500, 900, 2000], list(range(50, 4000, 50))])
+def test_too_little_silence_in_front_is_made_up_for(cuts):
+    """The pause between two sentences was up to 75 ms shorter than it was set: each brought another silence along."""
+    sound = np.full(4000, 0.5, np.float32)
+    sound[:1000] = 0
+    trimmer = Edges(RATE, 0.1, 0.0, exact=True)
+    out = through(trimmer, sound, cuts)
+    assert np.flatnonzero(out)[0] == round(0.1 * RATE)
+    assert trimmer.skipped == 1000 - round(0.1 * RATE)

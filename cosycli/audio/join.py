@@ -72,10 +72,14 @@ class Edges:
     """Trims the silence before a sentence's first sound and after its last, as the samples stream by.
 
     Silence inside the sentence passes whole; what may turn out to be its end is held until more sound comes.
-    `skipped` counts the samples dropped in front, by which word times move.
+    `skipped` counts the samples dropped in front, by which word times move; with `exact`, too little silence in
+    front is made up for, and counts as negative.
     """
 
-    def __init__(self, rate: int, lead: float = LEAD, tail: float = TAIL, threshold: float = SOUND) -> None:
+    def __init__(
+        self, rate: int, lead: float = LEAD, tail: float = TAIL, threshold: float = SOUND, *, exact: bool = False
+    ) -> None:
+        self._exact = exact
         self._lead, self._tail = int(lead * rate), int(tail * rate)
         self._threshold = np.float32(threshold)
         self._held = np.zeros(0, np.float32)
@@ -91,8 +95,14 @@ class Edges:
             return self._let_out(held, self._allowed) if self._sounding else self._wait(held)
         if not self._sounding:
             self._sounding = True
-            drop = max(0, int(loud[0]) - self._lead)
-            held, loud = self._skip(held, drop), loud - drop
+            drop = int(loud[0]) - self._lead
+            if drop < 0:
+                held = np.concatenate((np.zeros(-drop if self._exact else 0, np.float32), held))
+                drop = drop if self._exact else 0
+                self.skipped += drop
+            else:
+                held = self._skip(held, drop)
+            loud = loud - drop
         end = int(loud[-1]) + 1
         self._allowed = end + self._tail
         return self._let_out(held, self._allowed)
@@ -141,9 +151,9 @@ class FadeOut:
 class SentenceShaper:
     """Edges, peak guard and fade in a row: what a backend's samples pass through, a sentence at a time."""
 
-    def __init__(self, rate: int, lead: float = LEAD, tail: float = TAIL) -> None:
+    def __init__(self, rate: int, lead: float = LEAD, tail: float = TAIL, *, exact: bool = False) -> None:
         self._rate = rate
-        self._edges = Edges(rate, lead, tail)
+        self._edges = Edges(rate, lead, tail, exact=exact)
         self._fade = FadeOut(rate)
 
     @property

@@ -263,8 +263,7 @@ def test_words_stand_where_they_are_heard(corpus):
         for word in spoken.words:
             assert before - 0.001 <= word.start < word.end <= end, (spoken.text, word)
             before = word.end
-            # A syllable is heard up to three frames before its first token begins.
-            begin, stop = (max(0, round((t - spoken.start) * RATE)) for t in (word.start - 0.075, word.end))
+            begin, stop = (max(0, round((t - spoken.start) * RATE)) for t in (word.start - 0.025, word.end))
             assert rms_db(spoken.samples[begin:stop]) > -38, (spoken.text, word)
         assert spoken.words[-1].end <= loud_end + 0.3, spoken.text
         assert spoken.words[-1].end >= loud_end - 0.2, spoken.text

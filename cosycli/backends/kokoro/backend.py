@@ -34,6 +34,7 @@ SOURCE_BLOCK = 16  # half-frames that the source stage makes at once
 # Chunk lengths in frames: 0.15 s, then doubling to 1.6 s. Each chunk plays for longer than the next one takes
 # to make on 2 cores, and context costs 11 % of a long chunk.
 CHUNK_FRAMES = (6, 10, 16, 32, 48, 64)
+EARLY_FRAMES = 2  # a syllable is heard 50 to 75 ms before its first token begins
 LEAD_FRAMES = 3  # silence decoded before the first syllable: 75 ms, and room for an early onset
 # Speech ends where the predicted energy falls for good: it goes from 7 to -9 within 0.1 s, while the last token
 # holds 0.6 s of silence more. In ten voices and twelve sentences no sound above -40 dBFS came later than 0.6 frames
@@ -305,7 +306,7 @@ def _timed_words(
     durations: Samples, spans: Sequence[tuple[int, int]], words: Sequence[Word], first: int, end: int
 ) -> tuple[TimedWord, ...]:
     """Words with the times of their tokens, counted from frame `first`; none outlasts the speech."""
-    ends = np.cumsum(durations) * FRAME / RATE
+    ends = (np.cumsum(durations) - EARLY_FRAMES) * FRAME / RATE
     origin, limit = first * FRAME / RATE, (end - first) * FRAME / RATE
     timed = []
     for word, (begin, stop) in zip(words, spans, strict=True):
