@@ -159,5 +159,5 @@ def _unwritable(folder: Path, error: BaseException) -> ModelError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ModelError(
         f"cannot build the voice in {folder.parent}: {reason}",
-        "free some space (300 MB are needed) or set COSY_HOME to a folder that can be written",
+        "free some space (350 MB are needed) or set COSY_HOME to a folder that can be written",
     )

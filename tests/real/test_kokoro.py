@@ -318,7 +318,9 @@ def test_the_same_words_give_the_same_samples(engine, corpus):
     """Bit for bit: a second time in this process, after other texts, and with the sentence cut off by nothing."""
     spoken = corpus[3]
     again = speak(engine, spoken.text)
-    assert again.tobytes() == spoken.samples.tobytes()
+    added = len(spoken.samples) - len(again)  # silence, by which a sentence inside a text gets its exact pause
+    assert not spoken.samples[:added].any()
+    assert again.tobytes() == spoken.samples[added:].tobytes()
 
 
 def test_another_process_gives_the_same_samples(engine):
