@@ -5,11 +5,13 @@ Shared by `cosy warmup` and the benchmarks, so that both mean the same by each f
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from cosycli.engine import Engine
@@ -101,7 +103,13 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def peak_memory_mb() -> float:
-    """The process's largest resident size so far, in megabytes; 0 where the system does not tell."""
+    """The process's largest resident size so far, in megabytes; 0 where the system does not tell.
+
+    Linux's getrusage also counts what the parent had when it started this process, so /proc is asked first.
+    """
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 1e3
     try:
         import resource
     except ImportError:
