@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -447,3 +448,17 @@ def test_times_of_a_sentence_in_parts_run_on(backends):
     assert len(starts) == len(words)
     assert starts == sorted(starts)
     assert last == [False] * (len(last) - 1) + [True]
+
+
+def test_the_first_chunk_is_short_and_its_latency_leaves_loading_out(engine):
+    """ST-07. The first chunk's size and wait varied with the text, and the figure hid the seconds of loading."""
+    from cosycli.measure import measure
+
+    texts = ["今天天气很好，我们出去走走。", "请把这封信交给门口的人。", "我昨天在图书馆看见了他。"]
+    for text in texts:
+        with closing(engine.stream(text)) as chunks:
+            assert next(chunks).seconds <= 1.0
+    report = measure(engine, texts)
+    assert report.load_seconds == engine.timing.load_seconds
+    assert report.cold_latency < 30
+    assert report.latency_p50 <= report.latency_p95
