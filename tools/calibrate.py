@@ -66,6 +66,7 @@ class Meter:
         self._threads = threads
         self._encoder = self._open(graphs.encoder(checkpoint))
         self._style = self._open(graphs.style(checkpoint))
+        self._source = self._open(graphs.source(checkpoint))
         self._body = self._open(measuring(graphs.body(checkpoint)))
         self._generator = self._open(measuring(graphs.generator(checkpoint)))
         self._gain = graphs.snake_gain(checkpoint)
@@ -86,13 +87,13 @@ class Meter:
         cut = backend.BODY_NORM_CHANNELS
         of_style = {"gain": _packed(gain[:cut]), "bias": _packed(bias[:cut])}
         body, *of_body = self._body.run(None, {"features": features, "f0": f0, "energy": energy, **of_style})
-        phase, voiced = _source(f0)
+        phase, voiced = _phases(f0)
+        (harmonics,) = self._source.run(None, {"phase": phase, "voiced": voiced})
         audio, *of_generator = self._generator.run(
             None,
             {
                 "body": body,
-                "phase": phase,
-                "voiced": voiced,
+                "harmonics": harmonics,
                 "gain": _packed(gain[cut:] * self._gain),
                 "bias": _packed(bias[cut:] * self._gain),
             },
@@ -106,7 +107,7 @@ def _packed(x: Floats) -> Floats:
     return x[None, :, None]
 
 
-def _source(f0: Floats) -> tuple[Floats, Floats]:
+def _phases(f0: Floats) -> tuple[Floats, Floats]:
     """Phase and voicing of the whole sentence, one half-frame more at each side."""
     index = np.clip(np.arange(-1, f0.shape[2] + 1), 0, f0.shape[2] - 1)
     phase = backend._cycles(f0)[:, index]
