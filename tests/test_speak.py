@@ -437,3 +437,15 @@ def test_help_and_dry_run_import_no_model_or_audio_library():
         [sys.executable, "-c", script % (heavy[:6],), "speak", "--dry-run", "你好"], capture_output=True, text=True
     )
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_words_that_the_locale_cannot_decode(encoding):
+    """CL-21. Under LC_ALL=C the words of the command line reached us as surrogates: there was "nothing to speak"."""
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
+    text = "今天天气很好".encode(encoding)
+    done = subprocess.run(
+        [sys.executable.encode(), b"-m", b"cosycli", b"speak", b"--dry-run", text], env=env, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "今天天气很好" in done.stdout.decode()

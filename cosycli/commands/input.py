@@ -38,6 +38,15 @@ def _stdin_blocks() -> Iterator[bytes]:
         yield block
 
 
+def as_typed(argument: str, encoding_name: str | None) -> str:
+    """A command line's words. Where the locale could not decode them (LC_ALL=C), their bytes tell what they are."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return encoding.decode(os.fsencode(argument), encoding_name, "the command line")
+    return argument
+
+
 def file_text(path: Path | str, encoding_name: str | None) -> str:
     """A text file's content. Raises CosyError where it cannot be read, UsageError where it is no text."""
     return encoding.decode(read_bytes(path), encoding_name, str(path))
