@@ -17,6 +17,8 @@ from cosycli.errors import InferenceError, ModelError, UsageError
 from cosycli.types import Chunk, Options, Samples, Sentence, TimedWord, Voice, Word
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cosycli.backends import Backend, Family, Pcm
     from cosycli.text.lexicon import Lexicon
 
@@ -44,8 +46,13 @@ class Timing:
 class Engine:
     """Speaks with one model. Cheap to make: the model is opened when it is first needed, or by `open`."""
 
-    def __init__(self, model: str = DEFAULT_MODEL, *, progress: Progress = lambda step: None) -> None:
+    def __init__(
+        self, model: str = DEFAULT_MODEL, *, provider: str = "auto", progress: Progress = lambda step: None
+    ) -> None:
         self.model = model
+        self.provider = provider  # as asked for
+        self.why = ""  # it runs where it runs
+        self.notes: list[str] = []  # what went otherwise than asked, for people; complete once the model is open
         self.timing: Timing | None = None
         self._progress = progress
         self._lock = threading.Lock()
@@ -81,16 +88,35 @@ class Engine:
         started = time.perf_counter()
         folder, built = embedded.ensure(self._progress, rebuild=rebuild)
         try:
-            backend = self.family.load(folder)
+            backend = self._on_provider(folder)
         except ModelError:
             if built:
                 raise
             # Sizes were right but a graph does not open: the cache is damaged inside. Mend it once.
             self._progress("the cached voice is damaged; assembling it anew")
             folder, built = embedded.ensure(self._progress, rebuild=True)
-            backend = self.family.load(folder)
+            backend = self._on_provider(folder)
         self.timing = Timing(time.perf_counter() - started, built)
         return backend
+
+    def _on_provider(self, folder: Path) -> Backend:
+        """The backend on the first provider that opens it. One that was named has no second. Raises ProviderError."""
+        from cosycli import runtime
+        from cosycli.providers import ProviderError
+
+        names, reason = runtime.candidates(self.provider)
+        for place, name in enumerate(names):
+            try:
+                backend = self.family.load(folder, name)
+            except ProviderError as error:
+                if place == len(names) - 1:
+                    raise
+                self.notes.append(f"{error.message}; trying {names[place + 1]}. To mend it: {error.hint}")
+                continue
+            self.why = f"{name}: {reason}" + (f", {runtime.why()}" if name == "cpu" else "")
+            self.notes += [note for s in getattr(backend, "sessions", {}).values() for note in s.notes]
+            return backend
+        raise AssertionError("a list of candidates is never empty")
 
     def open_in_background(self) -> None:
         """Begin to open the model in a thread, so that reading text and opening graphs overlap."""
@@ -267,14 +293,20 @@ _process: Engine | None = None
 _process_lock = threading.Lock()
 
 
-def get_engine(model: str | None = None, *, progress: Progress = lambda step: None) -> Engine:
-    """The process's one engine, made on the first call. Raises UsageError if another model is asked for later."""
+def get_engine(
+    model: str | None = None, *, provider: str | None = None, progress: Progress = lambda step: None
+) -> Engine:
+    """The process's one engine, made on the first call. Raises UsageError if another model or provider is asked for
+    later.
+    """
+    from cosycli.providers import check_provider
+
     global _process
+    wanted = check_provider(provider)
     with _process_lock:
         if _process is None:
-            _process = Engine(model or DEFAULT_MODEL, progress=progress)
-        if model and model != _process.model:
-            raise UsageError(
-                f"this process already speaks with {_process.model}, not {model}", "start another process for it"
-            )
+            _process = Engine(model or DEFAULT_MODEL, provider=wanted, progress=progress)
+        for asked, has in ((model, _process.model), (provider and wanted, _process.provider)):
+            if asked and asked != has:
+                raise UsageError(f"this process already speaks with {has}, not {asked}", "start another process for it")
         return _process

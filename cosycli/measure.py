@@ -78,7 +78,7 @@ def measure(
         precision=backend.precision,
         threads=runtime.threads(),
         providers={name: session.provider for name, session in sessions.items()},
-        why=runtime.why(),
+        why=engine.why or f"on the CPU, {runtime.why()}",
     )
 
 

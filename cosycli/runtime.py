@@ -6,7 +6,11 @@ Knows no model family. A session is opened once and serves many threads; its loc
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from cosycli import providers
 from cosycli.errors import InferenceError, ModelError
+from cosycli.providers import ProviderError
 
 # More threads than this slow the small windows of streaming down on every machine measured.
 MAX_THREADS = 8
@@ -52,44 +58,174 @@ def has_int8_kernels() -> bool:
 
 
 def why() -> str:
-    """Why the graphs run where they run, in words."""
-    kernels = "8-bit kernels" if has_int8_kernels() else "no exact 8-bit kernels, so float32"
-    return f"this version runs on the CPU ({kernels})"
+    """Why the CPU computes in the precision it does, in words."""
+    return "8-bit kernels" if has_int8_kernels() else "no exact 8-bit kernels, so float32"
+
+
+def installed_wheels() -> dict[str, str]:
+    """Each ONNX Runtime wheel in this environment and its version. They overwrite each other's files."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-silicon"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def wheel_conflict() -> tuple[str, str] | None:
+    """What is wrong with the installed wheels and the commands that mend it; None if nothing is."""
+    wheels = installed_wheels()
+    if len(wheels) < 2:
+        return None
+    kept = "onnxruntime-gpu" if "onnxruntime-gpu" in wheels else next(iter(wheels))
+    names = " ".join(wheels)
+    return (
+        f"{' and '.join(wheels)} are both installed and overwrite each other",
+        f"pip uninstall -y {names} && pip install --force-reinstall --no-deps {kept}",
+    )
+
+
+def listed_providers() -> tuple[str, ...]:
+    """What onnxruntime was built with, by its own names; not what works here."""
+    import onnxruntime as ort
+
+    return tuple(ort.get_available_providers())
+
+
+def provider_opens(name: str) -> str | None:
+    """None if a session of one addition really runs on this provider (a name of ours, "cuda"), else why not."""
+    import tempfile
+
+    if providers.NAMES[name] not in listed_providers():
+        return "this onnxruntime was built without it"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "addition.onnx"
+        path.write_bytes(_addition())
+        try:
+            Session(path, provider=name).run({"x": np.ones(1, np.float32)})
+        except (InferenceError, ModelError) as error:
+            return error.message
+    return None
+
+
+def _addition() -> bytes:
+    """A model of one node: y = x + x."""
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "addition", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def candidates(asked: str) -> tuple[tuple[str, ...], str]:
+    """The providers to try, in order, and why these."""
+    if asked == "cpu" or (asked == "auto" and not providers.has_nvidia() and sys.platform == "linux"):
+        return ("cpu",), "cpu was asked for" if asked == "cpu" else "no NVIDIA GPU here"
+    engines = engines_folder()
+    built = engines.is_dir() and any(engines.iterdir())
+    return providers.candidates(asked, listed_providers(), nvidia=providers.has_nvidia(), engines=built)
+
+
+def engines_folder() -> Path:
+    """Where TensorRT's engines are kept, a folder for each environment they fit."""
+    from cosycli.bundles.store import home
+
+    return home() / "engines"
+
+
+_preloaded = threading.Lock()
+
+
+def preload() -> None:
+    """Load the CUDA and cuDNN libraries that pip installed, before the first session that needs them (#25609)."""
+    import onnxruntime as ort
+
+    # It prints what it does not find; what is missing shows when the session is opened, and stdout may be audio.
+    with _preloaded, contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        if hasattr(ort, "preload_dlls"):
+            ort.preload_dlls()
 
 
 class Session:
-    """One opened graph.
+    """One opened graph, on the provider that was asked for and no other; what that cannot run, the CPU does.
 
-    Raises ModelError if the file cannot be opened, InferenceError if a run fails.
+    `shapes`: input → (minimum, optimum, maximum), for TensorRT. Raises ModelError if the file cannot be opened,
+    ProviderError if the provider did not open it, InferenceError if a run fails.
     """
 
-    def __init__(self, path: Path, *, intra_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        provider: str = "cpu",
+        intra_threads: int | None = None,
+        shapes: Mapping[str, Any] | None = None,
+    ) -> None:
         import onnxruntime as ort
 
         ort.set_default_logger_severity(4)  # an error is told once, in our own words
-        options = ort.SessionOptions()
-        # A number of our own also keeps onnxruntime from pinning threads, which fails in containers (#8313).
-        options.intra_op_num_threads = intra_threads or threads()
-        options.inter_op_num_threads = 1
-        # Threads spin between the parts of a run, but not after it: five graphs take turns here, and the spinning
-        # threads of one held the cores against the next (first chunk 275 ms with it, 150 without, on 2 idle cores).
-        options.add_session_config_entry("session.force_spinning_stop", "1")
-        # Planning which buffers to share takes as long as the rest of opening (0.5 s of 1 s for the generator's 1,500
-        # nodes), and saves nothing: peak memory and speed are the same without it.
-        options.enable_mem_reuse = False
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        started = time.perf_counter()
-        try:
-            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime has no common base class for its exceptions
-            raise ModelError(
-                f"cannot open {path}: {_first_line(error)}", "run `cosy warmup --rebuild` to assemble the voice anew"
-            ) from error
         self.path = path
+        self.wanted = provider
+        self.notes: list[str] = []  # what went otherwise than expected, for people
+        started = time.perf_counter()
+        if provider in providers.NVIDIA:
+            preload()
+        self._session = self._open(_options(intra_threads), shapes)
         self.load_seconds = time.perf_counter() - started
         self.provider: str = self._session.get_providers()[0]
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._lock = threading.Lock()
+
+    def _open(self, options: Any, shapes: Mapping[str, Any] | None) -> Any:
+        if self.wanted == "cpu":
+            try:
+                return _session(self.path, options, ["CPUExecutionProvider"])
+            except Exception as error:  # onnxruntime has no common base class for its exceptions
+                raise ModelError(
+                    f"cannot open {self.path}: {_first_line(error)}",
+                    "run `cosy warmup --rebuild` to assemble the voice anew",
+                ) from error
+        if self.wanted == "tensorrt":
+            return self._open_engine(options, shapes)
+        return self._open_on(options, providers.session_options(self.wanted, None, providers.memory_limit()))
+
+    def _open_engine(self, options: Any, shapes: Mapping[str, Any] | None) -> Any:
+        """With TensorRT. An engine in the cache that does not open is foreign or damaged: it is built anew, once."""
+        folder = engines_folder() / _environment(self.path).key
+        known = folder.is_dir() and any(folder.iterdir())
+        folder.mkdir(parents=True, exist_ok=True)
+        chosen = providers.session_options("tensorrt", folder) | providers.profile_options(shapes or {})
+        try:
+            return self._open_on(options, chosen)
+        except ProviderError:
+            if not known:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+        self.notes.append(f"the cached TensorRT engine of {self.path.name} does not fit: built anew")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return self._open_on(options, chosen)
+
+    def _open_on(self, options: Any, provider_options: Mapping[str, str]) -> Any:
+        name = providers.NAMES[self.wanted]
+        reason = ""
+        try:
+            session = _session(self.path, options, [(name, dict(provider_options)), "CPUExecutionProvider"])
+            if session.get_providers()[0] == name:
+                return session
+        except Exception as error:  # with CUDA_PATH set it raises where it else falls back in silence (#21424)
+            reason = _first_line(error)
+        missing = _missing(self.wanted)
+        if missing:
+            reason = f"{', '.join(missing)} not found"
+        raise ProviderError(
+            f"{self.wanted} cannot run {self.path.name}: {reason or 'onnxruntime fell back to the CPU'}",
+            providers.how_to_mend(self.wanted, reason, missing),
+        )
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
         """Run the graph on arrays by name; returns the outputs asked for, in order. Raises InferenceError."""
@@ -124,6 +260,64 @@ def optimise(path: Path) -> None:
             f"cannot optimise {path}: {_first_line(error)}",
             "free some space and try again; if that does not help, report it",
         ) from error
+
+
+def _options(intra_threads: int | None) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    # A number of our own also keeps onnxruntime from pinning threads, which fails in containers (#8313).
+    options.intra_op_num_threads = intra_threads or threads()
+    options.inter_op_num_threads = 1
+    # Threads spin between the parts of a run, but not after it: five graphs take turns here, and the spinning
+    # threads of one held the cores against the next (first chunk 275 ms with it, 150 without, on 2 idle cores).
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    # Planning which buffers to share takes as long as the rest of opening (0.5 s of 1 s for the generator's 1,500
+    # nodes), and saves nothing: peak memory and speed are the same without it.
+    options.enable_mem_reuse = False
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    return options
+
+
+def _session(path: Path, options: Any, wanted: Sequence[Any]) -> Any:
+    """Open without onnxruntime's own second try, which drops every provider but the CPU (#25145) and prints."""
+    import onnxruntime as ort
+
+    return ort.InferenceSession(str(path), options, providers=list(wanted), enable_fallback=0)
+
+
+def _missing(provider: str) -> tuple[str, ...]:
+    """The shared libraries that this provider lacks here."""
+    if provider not in providers.NVIDIA:
+        return ()
+    import onnxruntime as ort
+
+    folder = Path(getattr(ort, "__file__", "") or ".").parent / "capi"
+    return providers.missing_libraries(folder / f"libonnxruntime_providers_{provider}.so")
+
+
+def _environment(path: Path) -> providers.Environment:
+    from importlib.metadata import PackageNotFoundError, version
+
+    import onnxruntime as ort
+
+    from cosycli.bundles.store import file_digest
+
+    tensorrt = "system"
+    for name in ("tensorrt", "tensorrt-cu13", "tensorrt-cu12"):
+        with contextlib.suppress(PackageNotFoundError):
+            tensorrt = version(name)
+            break
+    return providers.Environment(_gpu(), tensorrt, str(ort.__version__), file_digest(path))
+
+
+def _gpu() -> str:
+    """The GPU's compute capability by its driver; "unknown" where that cannot be asked."""
+    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, IndexError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.split()[0]
+    return "unknown"
 
 
 def check_finite(samples: np.ndarray[Any, Any], graph: str) -> None:

@@ -39,8 +39,8 @@ class Backend(Protocol):
 class Family(Protocol):
     """What a module in this package offers."""
 
-    def load(self, folder: Path) -> Backend:
-        """Open a bundle's graphs."""
+    def load(self, folder: Path, provider: str = "cpu") -> Backend:
+        """Open a bundle's graphs on a provider. Raises ProviderError."""
         ...
 
     def voices(self, folder: Path | None) -> tuple[Voice, ...]:

@@ -17,6 +17,7 @@ from cosycli.commands.options import (
     LexiconOption,
     ModelOption,
     NormalizeOption,
+    ProviderOption,
     QuietOption,
     SpeedOption,
     VerboseOption,
@@ -115,6 +116,7 @@ def file(
     voice: VoiceOption = None,
     speed: SpeedOption = 1.0,
     model: ModelOption = None,
+    provider: ProviderOption = "auto",
     normalize: NormalizeOption = True,
     lexicon: LexiconOption = None,
     encoding: EncodingOption = None,
@@ -142,7 +144,7 @@ def file(
     name = _check_target(output, folder, audio_format, split, subtitles)
     found = find(inputs, glob or TEXTS)
     _check_sources(found, output, folder)
-    engine = get_engine(model, progress=report.step)
+    engine = get_engine(model, provider=provider, progress=report.step)
     speaker = engine.voice(voice).name
 
     def speak(text: Any, notice: Callable[[str], None]) -> Generator[Chunk, None, None]:

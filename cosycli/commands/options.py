@@ -15,6 +15,16 @@ VoiceOption = Annotated[
 ModelOption = Annotated[
     str | None, typer.Option("--model", "-m", envvar="COSY_MODEL", help="Which model speaks.", show_default="kokoro")
 ]
+ProviderOption = Annotated[
+    str,
+    typer.Option(
+        "--provider",
+        envvar="COSY_PROVIDER",
+        metavar="NAME",
+        help="What computes: auto, tensorrt, cuda, directml, coreml or cpu. One that is named and does not work is "
+        "an error.",
+    ),
+]
 SpeedOption = Annotated[float, typer.Option("--speed", "-s", help="How fast: 0.5 to 2, where 1 is normal.")]
 NormalizeOption = Annotated[
     bool, typer.Option("--normalize/--no-normalize", help="Read numbers, dates and symbols as words.")

@@ -19,6 +19,7 @@ from cosycli.commands.options import (
     LexiconOption,
     ModelOption,
     NormalizeOption,
+    ProviderOption,
     QuietOption,
     SpeedOption,
     VerboseOption,
@@ -139,6 +140,7 @@ def speak(
     voice: VoiceOption = None,
     speed: SpeedOption = 1.0,
     model: ModelOption = None,
+    provider: ProviderOption = "auto",
     device: DeviceOption = None,
     preroll: PrerollOption = 0.0,
     subtitles: SubtitlesOption = None,
@@ -172,7 +174,7 @@ def speak(
         _print_sentences(text, options, own_words, report)
         return
     target.check()
-    engine = get_engine(model, progress=report.step)
+    engine = get_engine(model, provider=provider, progress=report.step)
     engine.voice(voice)
     with ExitStack() as stack:
         sinks = target.sinks(engine)

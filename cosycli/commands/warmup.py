@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosycli import console
-from cosycli.commands.options import JsonOption, ModelOption, QuietOption, SpeedOption, VerboseOption, VoiceOption
+from cosycli.commands.options import (
+    JsonOption,
+    ModelOption,
+    ProviderOption,
+    QuietOption,
+    SpeedOption,
+    VerboseOption,
+    VoiceOption,
+)
 from cosycli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ def warmup(
     voice: VoiceOption = None,
     speed: SpeedOption = 1.0,
     model: ModelOption = None,
+    provider: ProviderOption = "auto",
     json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -40,7 +49,7 @@ def warmup(
     report = console.Console(quiet, verbose, json)
     check_speed(speed)
     texts = _sentences(sentences)
-    engine = get_engine(model, progress=report.step)
+    engine = get_engine(model, provider=provider, progress=report.step)
     engine.voice(voice)
     engine.open(rebuild=rebuild)
     measured = _measure(engine, texts, voice, Options(speed=speed), report)

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from cosycli.backends import Backend
 
 
-def load(folder: Path) -> Backend:
-    """Open the graphs of an assembled bundle."""
+def load(folder: Path, provider: str = "cpu") -> Backend:
+    """Open the graphs of an assembled bundle. Raises ProviderError where the provider does not take them."""
     from cosycli.backends.kokoro.backend import Kokoro
 
-    return Kokoro(folder)
+    return Kokoro(folder, provider=provider)
 
 
 def voices(folder: Path | None = None) -> tuple[Voice, ...]:

@@ -43,6 +43,19 @@ SILENT = -4.0
 TAIL_FRAMES = 11
 LATEST_FRAMES = 16  # after the last sounding token: a vowel may run on into the mark, a drawn-out mark may breathe
 PART_SOUNDS = 100  # characters of one word's phonemes, where a word is longer than the encoder takes
+# The smallest, usual and largest windows that `_Windows` makes, for providers that build an engine for shapes.
+_HALVES, _FRAMES = (2, 82, 2 * 70 + 2 * GENERATOR_CONTEXT), (1, 48, 70 + GENERATOR_CONTEXT + 2 * BODY_CONTEXT)
+SHAPES: dict[str, dict[str, Any]] = {
+    "generator": {
+        "body": tuple((1, 512, n) for n in _HALVES),
+        "harmonics": tuple((1, 22, COLUMNS * n + 1) for n in _HALVES),
+    },
+    "body": {
+        "features": tuple((1, 512, n) for n in _FRAMES),
+        "f0": tuple((1, 1, 2 * n) for n in _FRAMES),
+        "energy": tuple((1, 1, 2 * n) for n in _FRAMES),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -66,14 +79,28 @@ class Kokoro:
 
     rate = RATE
 
-    def __init__(self, folder: Path, precision: str | None = None) -> None:
-        self.precision = precision or ("int8" if has_int8_kernels() else "float32")
+    def __init__(self, folder: Path, precision: str | None = None, provider: str = "cpu") -> None:
+        # Only the CPU has kernels for int8 convolutions.
+        self.precision = precision or ("int8" if provider == "cpu" and has_int8_kernels() else "float32")
+        self.provider = provider
         kind = "-int8" if self.precision == "int8" else ""
+
+        def opened(name: str) -> Session:
+            return Session(folder / name, provider=provider, shapes=SHAPES[name.split(".")[0]])
+
+        # The encoder is the published int8 graph, whose layers no GPU provider runs; style and source are too small
+        # to be worth the way to a GPU and back.
+        names = (f"generator{kind}.onnx", "encoder.onnx", f"body{kind}.onnx", "style.onnx", "source.onnx")
+        on_cpu = names[1], *names[3:]
         # Two at a time: opening is mostly single-threaded, and this is on the way to the first sound.
         with ThreadPoolExecutor(2) as pool:
-            names = (f"generator{kind}.onnx", "encoder.onnx", f"body{kind}.onnx", "style.onnx", "source.onnx")
-            opened = list(pool.map(lambda name: Session(folder / name), names))
-        self.generator, self.encoder, self.body, self.style, self.source = opened
+            found = list(
+                pool.map(
+                    lambda n: Session(folder / n) if n in on_cpu or provider == "cpu" else opened(n),
+                    names,
+                )
+            )
+        self.generator, self.encoder, self.body, self.style, self.source = found
         self._gain = _read_gain(folder / "snake_gain.npy")
 
     @property
