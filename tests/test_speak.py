@@ -449,3 +449,24 @@ def test_words_that_the_locale_cannot_decode(encoding):
     )
     assert done.returncode == 0, done.stderr
     assert "今天天气很好" in done.stdout.decode()
+
+
+def test_a_provider_that_was_passed_over_is_said_once(tones, tmp_path, capsys):
+    """OR-01. `auto` fell back to the CPU, and only a log line said so."""
+    real = engine.Engine._load
+
+    def load(self, rebuild):
+        self.notes, self.why = (
+            ["cuda cannot run g.onnx; trying cpu. To mend it: a command"],
+            "cpu: the first that works",
+        )
+        return real(self, rebuild)
+
+    engine.Engine._load = load
+    try:
+        assert run("你好。再见。", "-o", str(tmp_path / "x.wav"), "-v") == 0
+    finally:
+        engine.Engine._load = real
+    err = capsys.readouterr().err
+    assert err.count("cuda cannot run") == 1
+    assert "cpu: the first that works" in err

@@ -22,6 +22,7 @@ from cosycli.commands.options import (
     SpeedOption,
     VerboseOption,
     VoiceOption,
+    tell_provider,
 )
 from cosycli.errors import UsageError
 
@@ -255,6 +256,7 @@ def _run(plan: Plan, wishes: Wishes, engine: Engine, speak: Speak, report: conso
             rate = _opened(engine, wishes).rate
             with console.work_bar(plan.size, shown=not report.quiet) as progress.bar:
                 make(plan.todo, wishes, speak, rate, progress)
+            tell_provider(engine, report)
     except Stopped:
         progress.conclude("not begun")
         if progress.left:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from cosycli.console import Console
+    from cosycli.engine import Engine
+
+
+def tell_provider(engine: Engine, report: Console) -> None:
+    """What went otherwise than asked when the model was opened; with --verbose, which provider each graph got."""
+    for line in engine.notes:
+        report.note(f"note: {line}")
+    engine.notes.clear()
+    sessions = getattr(engine.open(), "sessions", {})
+    got = ", ".join(
+        f"{name} {session.provider.removesuffix('ExecutionProvider')}" for name, session in sessions.items()
+    )
+    report.detail(f"{engine.why}; {got}")
+
 
 VoiceOption = Annotated[
     str | None,

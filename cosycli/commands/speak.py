@@ -24,6 +24,7 @@ from cosycli.commands.options import (
     SpeedOption,
     VerboseOption,
     VoiceOption,
+    tell_provider,
 )
 from cosycli.errors import UsageError
 
@@ -257,6 +258,7 @@ def _conclude(meter: Meter, sinks: list[Any], engine: Engine, report: console.Co
     rtf, first = meter.rtf or 0.0, meter.first_chunk or 0.0
     line = f"{meter.audio:.1f} s of audio, first chunk after {first:.2f} s, real-time factor {rtf:.2f}"
     report.detail(f"{line}; the model took {loading:.2f} s of it to load")
+    tell_provider(engine, report)
     if target.output not in (None, "-"):
         report.note(f"wrote {target.output}: {meter.audio:.1f} s")
     if report.json:

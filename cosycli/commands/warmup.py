@@ -17,6 +17,7 @@ from cosycli.commands.options import (
     SpeedOption,
     VerboseOption,
     VoiceOption,
+    tell_provider,
 )
 from cosycli.errors import UsageError
 
@@ -52,6 +53,7 @@ def warmup(
     engine = get_engine(model, provider=provider, progress=report.step)
     engine.voice(voice)
     engine.open(rebuild=rebuild)
+    tell_provider(engine, report)
     measured = _measure(engine, texts, voice, Options(speed=speed), report)
     if json:
         console.out_json(measured.as_json())
