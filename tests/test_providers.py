@@ -262,3 +262,10 @@ def test_a_provider_is_tried_for_real():
     assert runtime.provider_opens("coreml")
     if not providers.has_nvidia():
         assert "cuda" in runtime.provider_opens("cuda") or "built without" in runtime.provider_opens("cuda")
+
+
+def test_the_share_of_nodes_on_each_provider_is_known(graph, monkeypatch):
+    """A session that says CUDA may run half of its nodes on the CPU and copy between them."""
+    fake(monkeypatch)
+    assert runtime.Session(graph, provider="cuda").shares() == {CUDA: 0.75, CPU: 0.25}
+    assert runtime.Session(graph).shares() == {CPU: 1.0}

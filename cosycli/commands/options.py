@@ -17,10 +17,14 @@ def tell_provider(engine: Engine, report: Console) -> None:
         report.note(f"note: {line}")
     engine.notes.clear()
     sessions = getattr(engine.open(), "sessions", {})
-    got = ", ".join(
-        f"{name} {session.provider.removesuffix('ExecutionProvider')}" for name, session in sessions.items()
-    )
+    got = ", ".join(f"{name} {_shown(session.shares())}" for name, session in sessions.items())
     report.detail(f"{engine.why}; {got}")
+
+
+def _shown(shares: dict[str, float]) -> str:
+    """CUDA 96 % CPU 4 %; a share of all is not worth a number."""
+    names = {name.removesuffix("ExecutionProvider"): share for name, share in shares.items()}
+    return " ".join(name if share == 1 else f"{name} {share:.0%}" for name, share in names.items())
 
 
 VoiceOption = Annotated[

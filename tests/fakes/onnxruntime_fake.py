@@ -19,6 +19,16 @@ class SessionOptions:
         self.entries[key] = value
 
 
+class Part:
+    """Nodes that a provider took."""
+
+    def __init__(self, name, count):
+        self.ep_name, self.count = name, count
+
+    def get_nodes(self):
+        return [None] * self.count
+
+
 class Fake(types.ModuleType):
     """Put it into sys.modules["onnxruntime"]."""
 
@@ -45,6 +55,9 @@ class Fake(types.ModuleType):
 
             def get_providers(self):
                 return list(dict.fromkeys(self.got))
+
+            def get_provider_graph_assignment_info(self):
+                return [Part(self.got[0], 3), Part("CPUExecutionProvider", 1)]
 
             def get_outputs(self):
                 return [types.SimpleNamespace(name="y")]
