@@ -85,21 +85,38 @@ def _line(text: str, plain: str, *, to_stderr: bool = False) -> None:
         raise SystemExit(0) from None  # not an OSError, of which Typer would make exit code 1
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table on stdout: drawn on a terminal, tab-separated without a title elsewhere."""
+STYLES = {"ok": "green", "note": "yellow", "FAIL": "bold red"}
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    marked: int | None = None,
+) -> None:
+    """A table on stdout: drawn on a terminal, tab-separated without a title elsewhere.
+
+    `marked` names the column whose words ok, note and FAIL are coloured.
+    """
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             out("\t".join(row))
         return
     from rich import box
     from rich.console import Console as Rich
+    from rich.markup import escape
     from rich.table import Table
 
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         drawn.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        cells = [escape(cell) for cell in row]
+        if marked is not None:
+            cells[marked] = f"[{STYLES[row[marked]]}]{cells[marked]}[/]"
+        drawn.add_row(*cells)
     Rich().print(drawn)
 
 
