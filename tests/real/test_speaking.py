@@ -47,14 +47,17 @@ def test_what_the_loudspeaker_gets_is_what_was_synthesised(pulse, home, tmp_path
     expected = write(text, tmp_path / "x.wav", env)
     if way == "paplay":  # no PortAudio: another player that is present is used
         env = env | {"PYTHONPATH": NULLSINK, "NULLSINK": '{"missing": true}', "PATH": _only(tmp_path, "paplay")}
-    for _ in range(4):
+    for attempt in range(4):
         with pulse.record() as recorder:
             done = subprocess.run([*COSY, "speak", text], env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert quiet(done.stderr)
-        if "ran dry" not in done.stderr:  # a busy machine may stop for longer than was buffered, but says so
-            break
-    contains(recorder.samples, expected, RATE)
+        try:
+            contains(recorder.samples, expected, RATE)
+            return
+        except AssertionError:  # a busy machine, or its sound server, may stop for longer than was buffered
+            if attempt == 3:
+                raise
 
 
 def _only(folder, tool):
