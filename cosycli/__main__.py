@@ -1,4 +1,4 @@
-"""Where the process starts: `cosy` and `python -m cosycli`. It imports next to nothing before Ctrl-C is taken care of."""
+"""Where the process starts: `cosy` and `python -m cosycli`. Ctrl-C is taken care of before anything is imported."""
 
 import os
 import signal

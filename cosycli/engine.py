@@ -47,10 +47,16 @@ class Engine:
     """Speaks with one model. Cheap to make: the model is opened when it is first needed, or by `open`."""
 
     def __init__(
-        self, model: str = DEFAULT_MODEL, *, provider: str = "auto", progress: Progress = lambda step: None
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        provider: str = "auto",
+        precision: str | None = None,
+        progress: Progress = lambda step: None,
     ) -> None:
-        self.model = model
+        self.model = model  # the name of a bundle
         self.provider = provider  # as asked for
+        self.precision = precision  # as asked for: "float32", "int8"; None is the bundle's and the machine's choice
         self.why = ""  # it runs where it runs
         self.notes: list[str] = []  # what went otherwise than asked, for people; complete once the model is open
         self.timing: Timing | None = None
@@ -61,10 +67,11 @@ class Engine:
 
     @property
     def family(self) -> Family:
-        """The model's family."""
+        """The model's family. Raises ModelError where there is no such model."""
         from cosycli import backends
+        from cosycli.bundles import catalog
 
-        return backends.family(self.model)
+        return backends.family(catalog.manifest(self.model).family)
 
     def voice(self, name: str | None = None) -> Voice:
         """A voice with its arrays, loaded once. Raises ModelError where there is no such voice."""
@@ -83,18 +90,20 @@ class Engine:
             return self._backend
 
     def _load(self, rebuild: bool) -> Backend:
-        from cosycli.bundles import embedded
+        from cosycli.bundles import catalog, embedded
 
         started = time.perf_counter()
-        folder, built = embedded.ensure(self._progress, rebuild=rebuild)
+        folder, built = catalog.ensure(self.model, self._progress, rebuild=rebuild)
         try:
             backend = self._on_provider(folder)
-        except ModelError:
+        except ModelError as error:
+            if self.model != embedded.NAME:
+                raise catalog.damaged(self.model) from error
             if built:
                 raise
             # Sizes were right but a graph does not open: the cache is damaged inside. Mend it once.
             self._progress("the cached voice is damaged; assembling it anew")
-            folder, built = embedded.ensure(self._progress, rebuild=True)
+            folder, built = catalog.ensure(self.model, self._progress, rebuild=True)
             backend = self._on_provider(folder)
         self.timing = Timing(time.perf_counter() - started, built)
         return backend
@@ -107,7 +116,7 @@ class Engine:
         names, reason = runtime.candidates(self.provider)
         for place, name in enumerate(names):
             try:
-                backend = self.family.load(folder, name)
+                backend = self.family.load(folder, name, self.precision)
             except ProviderError as error:
                 if place == len(names) - 1:
                     raise

@@ -163,7 +163,7 @@ class Opened:
     def __init__(self, path):
         self.path = path
 
-    def load(self, folder, provider="cpu"):
+    def load(self, folder, provider="cpu", precision=None):
         opened = type("Backend", (), {})()
         opened.rate, opened.precision = 24000, "test"
         opened.sessions = {"g": runtime.Session(self.path, provider=provider)}

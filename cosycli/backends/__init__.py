@@ -39,8 +39,10 @@ class Backend(Protocol):
 class Family(Protocol):
     """What a module in this package offers."""
 
-    def load(self, folder: Path, provider: str = "cpu") -> Backend:
-        """Open a bundle's graphs on a provider. Raises ProviderError."""
+    def load(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
+        """Open a bundle's graphs on a provider. Raises ProviderError, ModelError, and UsageError for a precision
+        that the bundle does not hold.
+        """
         ...
 
     def voices(self, folder: Path | None) -> tuple[Voice, ...]:

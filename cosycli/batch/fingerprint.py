@@ -58,11 +58,12 @@ def sound_version(model: str) -> str:
 
     Two half-done batches never mix: after an upgrade that may be heard, everything is made again.
     """
-    from cosycli.bundles.embedded import wanted
+    from cosycli.bundles.catalog import manifest
 
-    digest = hashlib.sha256(wanted().version.encode())
+    bundle = manifest(model)
+    digest = hashlib.sha256(f"{bundle.version} {sorted(bundle.files.items())}".encode())
     package = resources.files("cosycli")
-    for part in ("engine.py", "audio/join.py", "text", f"backends/{model}", "data"):
+    for part in ("engine.py", "audio/join.py", "text", f"backends/{bundle.family}", "data"):
         for name, file in _files(package.joinpath(part)):
             digest.update(name.encode() + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ class Manifest:
     licence: str
     rate: int
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    made: Mapping[str, Any] = field(default_factory=dict)  # from which bundle, by which command, what was kept why
 
 
 def home() -> Path:
@@ -41,6 +43,18 @@ def home() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("cosy", appauthor=False))
+
+
+def is_name(name: str) -> bool:
+    """Whether a bundle may have this name: a plain folder name that no build in progress uses."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", name) is not None and not name.endswith(".lock")
+
+
+def installed() -> list[str]:
+    """The names of all bundles in the cache that have a manifest, in order."""
+    folder = home() / "bundles"
+    found = [path.parent.name for path in folder.glob(f"*/{MANIFEST}")] if folder.is_dir() else []
+    return sorted(name for name in found if is_name(name))
 
 
 def bundle_path(name: str) -> Path:

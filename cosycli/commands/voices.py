@@ -8,11 +8,10 @@ from cosycli.commands.options import JsonOption, ModelOption
 
 def voices(model: ModelOption = None, json: JsonOption = False) -> None:
     """List the voices: name, language, sex, model, licence."""
-    from cosycli import backends
     from cosycli.bundles.embedded import default_voice
-    from cosycli.engine import DEFAULT_MODEL
+    from cosycli.engine import DEFAULT_MODEL, Engine
 
-    found = backends.family(model or DEFAULT_MODEL).voices(None)
+    found = Engine(model or DEFAULT_MODEL).family.voices(None)
     default = default_voice()
     if json:
         console.out_json(

@@ -75,7 +75,7 @@ class ScriptedFamily:
     def __init__(self, backend, failures=0):
         self.backend, self.failures, self.loads = backend, failures, 0
 
-    def load(self, folder, provider="cpu"):
+    def load(self, folder, provider="cpu", precision=None):
         self.loads += 1
         if self.loads <= self.failures:
             raise ModelError("a graph is damaged", "mend it")

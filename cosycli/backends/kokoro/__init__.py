@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from cosycli.backends import Backend
 
 
-def load(folder: Path, provider: str = "cpu") -> Backend:
+def load(folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
     """Open the graphs of an assembled bundle. Raises ProviderError where the provider does not take them."""
     from cosycli.backends.kokoro.backend import Kokoro
 
-    return Kokoro(folder, provider=provider)
+    return Kokoro(folder, precision, provider)
 
 
 def voices(folder: Path | None = None) -> tuple[Voice, ...]:

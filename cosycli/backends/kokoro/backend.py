@@ -16,13 +16,15 @@ import numpy as np
 
 from cosycli.backends import Pcm
 from cosycli.backends.kokoro import statistics, symbols
-from cosycli.errors import InferenceError, ModelError
+from cosycli.bundles.store import read_manifest
+from cosycli.errors import InferenceError, ModelError, UsageError
 from cosycli.runtime import Session, check_finite, has_int8_kernels
 from cosycli.types import Options, Samples, Sentence, TimedWord, Voice, Word
 
 RATE = 24_000
 FRAME = 600  # samples of one encoder frame, 40 a second
 HALF = 300  # samples of one half-frame, 80 a second
+PRECISIONS = ("float32", "int8")
 BODY_NORM_CHANNELS = 9482
 NORM_CHANNELS = 18698
 
@@ -80,10 +82,8 @@ class Kokoro:
     rate = RATE
 
     def __init__(self, folder: Path, precision: str | None = None, provider: str = "cpu") -> None:
-        # Only the CPU has kernels for int8 convolutions.
-        self.precision = precision or ("int8" if provider == "cpu" and has_int8_kernels() else "float32")
+        self.precision, kind = _precision(folder, precision, provider)
         self.provider = provider
-        kind = "-int8" if self.precision == "int8" else ""
 
         def opened(name: str) -> Session:
             return Session(folder / name, provider=provider, shapes=SHAPES[name.split(".")[0]])
@@ -250,6 +250,23 @@ class _Windows:
         (columns,) = self._kokoro.source.run({"phase": phase, "voiced": voiced})
         new: Samples = columns if stop == 2 * self._plan.last else columns[:, :, :-1]
         return new
+
+
+def _precision(folder: Path, asked: str | None, provider: str) -> tuple[str, str]:
+    """The precision to open and what its files' names end with. A bundle that was quantised holds one, under plain
+    names; the embedded one holds two.
+    """
+    if not (folder / "generator-int8.onnx").exists():
+        manifest = read_manifest(folder)
+        only = manifest.precision if manifest else "float32"
+        if asked not in (None, only):
+            raise UsageError(f"{folder.name} holds {only}, not {asked}", "leave out the precision")
+        return only, ""
+    # Only the CPU has kernels for int8 convolutions.
+    precision = asked or ("int8" if provider == "cpu" and has_int8_kernels() else "float32")
+    if precision not in PRECISIONS:
+        raise UsageError(f"{folder.name} holds {' and '.join(PRECISIONS)}, not {asked}", "name one of them")
+    return precision, "-int8" if precision == "int8" else ""
 
 
 def _read_gain(path: Path) -> Samples:
