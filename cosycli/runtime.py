@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cosycli import providers
+from cosycli import providers, tuning
 from cosycli.errors import InferenceError, ModelError
 from cosycli.providers import ProviderError
 
@@ -36,11 +36,17 @@ def available_cores() -> int:
 
 
 def threads() -> int:
-    """Threads a session computes with: `COSY_THREADS`, else the CPUs of this process."""
+    """Threads a session computes with: `COSY_THREADS`, else what was tuned, else the CPUs of this process."""
     asked = os.environ.get("COSY_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
-    return max(1, min(MAX_THREADS, available_cores()))
+    cores = available_cores()
+    return tuning.current(cores).threads or default_threads(cores)
+
+
+def default_threads(cores: int) -> int:
+    """Threads where nothing was tuned."""
+    return max(1, min(MAX_THREADS, cores))
 
 
 def has_int8_kernels() -> bool:
@@ -175,7 +181,7 @@ class Session:
         started = time.perf_counter()
         if provider in providers.NVIDIA:
             preload()
-        options = _options(intra_threads)
+        options = _options(intra_threads, tuning.current(available_cores()) if provider == "cpu" else tuning.DEFAULT)
         if provider != "cpu":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         self._session = self._open(options, shapes)
@@ -277,20 +283,17 @@ def optimise(path: Path) -> None:
         ) from error
 
 
-def _options(intra_threads: int | None) -> Any:
+def _options(intra_threads: int | None, chosen: tuning.Tuning) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     # A number of our own also keeps onnxruntime from pinning threads, which fails in containers (#8313).
     options.intra_op_num_threads = intra_threads or threads()
     options.inter_op_num_threads = 1
-    # Threads spin between the parts of a run, but not after it: five graphs take turns here, and the spinning
-    # threads of one held the cores against the next (first chunk 275 ms with it, 150 without, on 2 idle cores).
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    # Planning which buffers to share takes as long as the rest of opening (0.5 s of 1 s for the generator's 1,500
-    # nodes), and saves nothing: peak memory and speed are the same without it.
-    options.enable_mem_reuse = False
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    for key, value in tuning.SPINNING[chosen.spinning].items():
+        options.add_session_config_entry(key, value)
+    options.enable_mem_reuse = chosen.mem_reuse
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, tuning.LEVELS[chosen.optimisation])
     return options
 
 
