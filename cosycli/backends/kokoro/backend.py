@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,10 @@ class _Windows:
 
     def __init__(self, kokoro: Kokoro, plan: _Plan) -> None:
         self._kokoro, self._plan = kokoro, plan
-        self._body = _Track(self._make_body, 2 * plan.first)
-        self._harmonics = _Track(self._make_harmonics, COLUMNS * 2 * plan.first)
+        # The tracks do not refer to this object: a sentence's arrays (up to 20 MB) are then freed when it ends. In a
+        # cycle they waited for the garbage collector, which does not know how large they are.
+        self._body = _Track(partial(_make_body, kokoro, plan), 2 * plan.first)
+        self._harmonics = _Track(partial(_make_harmonics, kokoro, plan), COLUMNS * 2 * plan.first)
 
     def decode(self, start: int, end: int) -> Samples:
         """Samples of frames [start, end)."""
@@ -225,31 +228,32 @@ class _Windows:
         samples: Samples = audio[offset : offset + (end - start) * FRAME]
         return samples
 
-    def _make_body(self, made: int, needed: int) -> Samples:
-        """Half-frames from `made` to `needed` of the body's output."""
-        plan = self._plan
-        start, end = made // 2, min(plan.last, (needed + 1) // 2)
-        low, high = max(plan.first, start - BODY_CONTEXT), min(plan.last, end + BODY_CONTEXT)
-        (body,) = self._kokoro.body.run(
-            {
-                "features": plan.features[:, :, low:high],
-                "f0": plan.f0[:, :, 2 * low : 2 * high],
-                "energy": plan.energy[:, :, 2 * low : 2 * high],
-                "scale": plan.body_affine[0],
-                "shift": plan.body_affine[1],
-            }
-        )
-        new: Samples = body[:, :, 2 * (start - low) : 2 * (end - low)]
-        return new
 
-    def _make_harmonics(self, made: int, needed: int) -> Samples:
-        """The next block's columns; blocks lie on a grid of their own, so that windows cannot change a phase."""
-        start = made // COLUMNS
-        stop = min(2 * self._plan.last, start + SOURCE_BLOCK)
-        phase, voiced = _source_window(self._plan, start, stop)
-        (columns,) = self._kokoro.source.run({"phase": phase, "voiced": voiced})
-        new: Samples = columns if stop == 2 * self._plan.last else columns[:, :, :-1]
-        return new
+def _make_body(kokoro: Kokoro, plan: _Plan, made: int, needed: int) -> Samples:
+    """Half-frames from `made` to `needed` of the body's output."""
+    start, end = made // 2, min(plan.last, (needed + 1) // 2)
+    low, high = max(plan.first, start - BODY_CONTEXT), min(plan.last, end + BODY_CONTEXT)
+    (body,) = kokoro.body.run(
+        {
+            "features": plan.features[:, :, low:high],
+            "f0": plan.f0[:, :, 2 * low : 2 * high],
+            "energy": plan.energy[:, :, 2 * low : 2 * high],
+            "scale": plan.body_affine[0],
+            "shift": plan.body_affine[1],
+        }
+    )
+    new: Samples = body[:, :, 2 * (start - low) : 2 * (end - low)]
+    return new
+
+
+def _make_harmonics(kokoro: Kokoro, plan: _Plan, made: int, needed: int) -> Samples:
+    """The next block's columns; blocks lie on a grid of their own, so that windows cannot change a phase."""
+    start = made // COLUMNS
+    stop = min(2 * plan.last, start + SOURCE_BLOCK)
+    phase, voiced = _source_window(plan, start, stop)
+    (columns,) = kokoro.source.run({"phase": phase, "voiced": voiced})
+    new: Samples = columns if stop == 2 * plan.last else columns[:, :, :-1]
+    return new
 
 
 def _precision(folder: Path, asked: str | None, provider: str) -> tuple[str, str]:
