@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from cosycli import __version__, console
-from cosycli.commands import devices, doctor, file, speak, voices, warmup
+from cosycli.commands import bench, devices, doctor, file, speak, voices, warmup
 from cosycli.errors import CosyError, Exit
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("warmup")(warmup.warmup)
 app.command("voices")(voices.voices)
 app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
 
 
 def _version(wanted: bool) -> None:
