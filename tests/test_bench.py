@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cosycli import cli, runtime, tuning
-from cosycli.bench import child, machine
+from cosycli.bench import chart, child, machine
 from cosycli.bench.figures import FIGURES, Spoken, Trial
 from cosycli.bench.setups import Setup, combined, parse, shipped_texts
 from cosycli.bundles import embedded, store
@@ -179,10 +180,14 @@ def test_a_page_is_one_file_that_needs_no_other(bench, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["b.html"]
 
 
-def test_names_are_escaped_in_a_page(bench, tmp_path, monkeypatch, capsys):
+def test_names_are_escaped_in_a_page(bench, capsys, monkeypatch):
     monkeypatch.setattr(machine, "cpu_name", lambda: "<b>AT&T</b>")
-    said(capsys, "--plot", "b.html")
-    assert "&lt;b&gt;AT&amp;T&lt;/b&gt;" in (tmp_path / "b.html").read_text("utf-8")
+    run = json.loads(said(capsys, "--json").out)
+    run["results"][0]["name"] = "<i>"
+    page = chart.html(run, machine.told(run))
+    assert "&lt;b&gt;AT&amp;T&lt;/b&gt;" in page
+    assert page.count("&lt;i&gt;") == 3  # twice beside bars, once in the table
+    assert "<i>" not in page
 
 
 def test_a_picture(bench, tmp_path, capsys):
@@ -209,13 +214,16 @@ def test_without_pillow_a_picture_is_refused_at_once(bench, tmp_path, capsys, mo
 
 
 def test_a_drawing_that_fails_leaves_the_old_one(bench, tmp_path, capsys, monkeypatch):
-    from cosycli.bench import chart
+    """The disk was full, and half a page stood under the name of a whole one."""
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
 
     (tmp_path / "b.html").write_text("old")
-    monkeypatch.setattr(chart, "html", lambda run, about: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        cli.program(["bench", "--plot", "b.html"])
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left" in said(capsys, "--plot", "b.html", code=1).err
     assert (tmp_path / "b.html").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["b.html"]
 
 
 # --compare

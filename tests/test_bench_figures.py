@@ -56,6 +56,13 @@ def test_a_text_spoken_by_the_clock():
     assert one.audio == pytest.approx(0.95)
 
 
+def test_a_pause_between_sentences_is_no_gap():
+    """It is made at once, and would halve the median gap of a text of short sentences."""
+    engine, clock = scripted([0.1], chunk=9.0)
+    one = speak(engine, "你好。再见。吃饭。", None, clock)
+    assert one.gaps == pytest.approx((0.1, 0.1))
+
+
 def test_a_text_without_sound_is_none():
     engine, clock = scripted([0.1])
     assert speak(engine, "……", None, clock) is None

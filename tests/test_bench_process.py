@@ -187,12 +187,14 @@ __main__.main()
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_ends_with_its_code_and_leaves_no_process(number, code):
-    cosy = subprocess.Popen([sys.executable, "-c", COSY], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """A terminal sends it to the whole group: the process that measured printed its traceback over the prompt."""
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    cosy = subprocess.Popen([sys.executable, "-c", COSY], **pipes, start_new_session=True)
     words = ""
     while "…" not in words:
         words = cosy.stderr.readline()
         assert words, "it ended before it measured anything"
-    cosy.send_signal(number)
+    os.killpg(cosy.pid, number)
     out, err = cosy.communicate(timeout=60)
     assert (cosy.returncode, out, err) == (code, "", "")
     with pytest.raises(ProcessLookupError):
