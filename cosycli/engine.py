@@ -52,11 +52,13 @@ class Engine:
         *,
         provider: str = "auto",
         precision: str | None = None,
+        folder: Path | None = None,
         progress: Progress = lambda step: None,
     ) -> None:
         self.model = model  # the name of a bundle
         self.provider = provider  # as asked for
         self.precision = precision  # as asked for: "float32", "int8"; None is the bundle's and the machine's choice
+        self._folder = folder  # a bundle that has no name yet
         self.why = ""  # it runs where it runs
         self.notes: list[str] = []  # what went otherwise than asked, for people; complete once the model is open
         self.timing: Timing | None = None
@@ -69,9 +71,10 @@ class Engine:
     def family(self) -> Family:
         """The model's family. Raises ModelError where there is no such model."""
         from cosycli import backends
-        from cosycli.bundles import catalog
+        from cosycli.bundles import catalog, store
 
-        return backends.family(catalog.manifest(self.model).family)
+        own = store.read_manifest(self._folder) if self._folder else None
+        return backends.family((own or catalog.manifest(self.model)).family)
 
     def voice(self, name: str | None = None) -> Voice:
         """A voice with its arrays, loaded once. Raises ModelError where there is no such voice."""
@@ -93,6 +96,10 @@ class Engine:
         from cosycli.bundles import catalog, embedded
 
         started = time.perf_counter()
+        if self._folder:
+            backend = self._on_provider(self._folder)
+            self.timing = Timing(time.perf_counter() - started, False)
+            return backend
         folder, built = catalog.ensure(self.model, self._progress, rebuild=rebuild)
         try:
             backend = self._on_provider(folder)

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +187,9 @@ class Session:
         self._session = self._open(options, shapes)
         self.load_seconds = time.perf_counter() - started
         self.provider: str = self._session.get_providers()[0]
-        self._outputs = [output.name for output in self._session.get_outputs()]
+        self.outputs = [output.name for output in self._session.get_outputs()]
         self._lock = threading.Lock()
+        self.observer: Callable[[Mapping[str, Any]], None] | None = None  # sees what each run is fed
 
     def _open(self, options: Any, shapes: Mapping[str, Any] | None) -> Any:
         if self.wanted == "cpu":
@@ -250,14 +251,45 @@ class Session:
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
         """Run the graph on arrays by name; returns the outputs asked for, in order. Raises InferenceError."""
+        if self.observer is not None:
+            self.observer(inputs)
         try:
             with self._lock:
-                results: list[Any] = self._session.run(list(outputs or self._outputs), dict(inputs))
+                results: list[Any] = self._session.run(list(outputs or self.outputs), dict(inputs))
         except Exception as error:
             raise InferenceError(
                 f"inference failed in {self.path.name}: {_first_line(error)}", "run it again with --verbose"
             ) from error
         return results
+
+    @contextlib.contextmanager
+    def played_by(self, other: Session) -> Iterator[None]:
+        """Let another graph of the same inputs and outputs answer in this one's place meanwhile."""
+        with self._lock:
+            own, self._session = self._session, other._session
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._session = own
+
+
+def tensor_types(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """The type that onnxruntime infers for tensors that the model at `path` has among its outputs, contributed
+    operators included: "tensor(float)", "tensor(int64)"… Raises ModelError.
+    """
+    import onnxruntime as ort
+
+    ort.set_default_logger_severity(4)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = _session(path, options, ["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelError(f"cannot open {path}: {_first_line(error)}", "make the bundle again") from error
+    known = {value.name: str(value.type) for value in (*session.get_outputs(), *session.get_inputs())}
+    return {name: known[name] for name in names if name in known}
 
 
 def optimise(path: Path) -> None:

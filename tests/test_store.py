@@ -264,8 +264,8 @@ def test_a_killed_build_leaves_no_bundle_and_the_next_one_cleans_up(home, tmp_pa
 def test_a_kill_between_the_two_renames_is_survived(home):
     """The old bundle was moved aside and the new one not yet in place: the next run builds, and sweeps both."""
     folder = store.ensure(manifest(), Build())
-    folder.rename(folder.with_name(".tiny-abc-old"))
-    (folder.parent / ".tiny-abc").mkdir()
+    folder.rename(folder.with_name(".tiny~abc-old"))
+    (folder.parent / ".tiny~abc").mkdir()
     build = Build()
     store.ensure(manifest(), build)
     assert len(build.folders) == 1
@@ -274,7 +274,7 @@ def test_a_kill_between_the_two_renames_is_survived(home):
 
 def test_a_live_build_of_another_bundle_is_not_swept(home):
     """Sweeping looks at the bundle's own remains only; another bundle may be in the middle of its build."""
-    other = home / "bundles" / ".tiny2-live"
+    other = home / "bundles" / ".tiny-live~x"
     other.mkdir(parents=True)
     store.ensure(manifest(), Build())
     assert other.is_dir()
@@ -284,7 +284,7 @@ def test_a_live_build_of_the_same_bundle_is_not_swept(home, tmp_path):
     """Whoever comes second waits; only the holder of the lock sweeps. Else its folder vanished under the builder."""
     process = child("gate", tmp_path / "log")
     until((tmp_path / "begun").exists)
-    (scratch,) = (home / "bundles").glob(".tiny-*")
+    (scratch,) = (home / "bundles").glob(".tiny~*")
     with ThreadPoolExecutor(1) as pool:
         waited = threading.Event()
         second = pool.submit(store.ensure, manifest(), Build(b"second"), waiting=waited.set)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from cosycli.errors import ModelError
 from cosycli.types import Options, Samples, Sentence, TimedWord, Voice
+
+if TYPE_CHECKING:
+    from cosycli.runtime import Session
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Backend(Protocol):
     rate: int
     precision: str
 
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The opened graphs by name."""
+        ...
+
     def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
         """Yield the sentence's audio. Closing the generator stops the work."""
         ...
@@ -38,6 +46,9 @@ class Backend(Protocol):
 
 class Family(Protocol):
     """What a module in this package offers."""
+
+    # What no quantiser touches, and why: "graph:prefix of node names" → reason. A prefix may be empty.
+    KEEP: Mapping[str, str]
 
     def load(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
         """Open a bundle's graphs on a provider. Raises ProviderError, ModelError, and UsageError for a precision

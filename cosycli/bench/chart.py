@@ -27,7 +27,7 @@ PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width"/>
-<title>cosy bench</title>
+<title>{title}</title>
 <style>
 :root {{ color-scheme: light dark }}
 body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em }}
@@ -37,10 +37,9 @@ svg {{ max-width: 100%; height: auto }} text {{ fill: currentColor }}
 </style>
 </head>
 <body>
-<h1>cosy bench</h1>
+<h1>{title}</h1>
 <p>{about}</p>
-{drawing}
-{table}
+{content}
 </body>
 </html>
 """
@@ -69,11 +68,20 @@ class Words:
 
 def html(run: Mapping[str, Any], about: Sequence[str]) -> str:
     """One page that needs nothing else, light or dark as the reader's system. Well-formed XML."""
-    parts = list(layout(run["results"]))
-    size = f"{LEFT + WIDTH + RIGHT} {height(run['results'])}"
+    drawing = svg(list(layout(run["results"])), height(run["results"]))
+    return page("cosy bench", about, drawing + "\n" + _table(run["results"]))
+
+
+def page(title: str, about: Sequence[str], content: str) -> str:
+    """A page with a title, lines about it, and content that is HTML."""
+    return PAGE.format(title=escape(title), about="<br/>\n".join(map(escape, about)), content=content)
+
+
+def svg(parts: Sequence[Bar | Words], height: float) -> str:
+    """Bars and words as a drawing."""
     drawing = "\n".join(map(_svg, parts))
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {size}" font-size="13">\n{drawing}\n</svg>'
-    return PAGE.format(about="<br/>\n".join(map(escape, about)), drawing=svg, table=_table(run["results"]))
+    head = f'xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {LEFT + WIDTH + RIGHT} {height:g}"'
+    return f'<svg {head} font-size="13">\n{drawing}\n</svg>'
 
 
 def png(run: Mapping[str, Any], about: Sequence[str]) -> bytes:
@@ -128,9 +136,16 @@ def _svg(part: Bar | Words) -> str:
 
 
 def _table(results: Sequence[Result]) -> str:
-    rows = ["".join(f"<th>{escape(name)}</th>" for name in ("", *(result["name"] for result in results)))]
-    for name, figure in FIGURES.items():
-        if all(name in result for result in results):
-            cells = (figure.label, *(figure.shown(result[name]) for result in results))
-            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
-    return "<table>\n" + "\n".join(f"<tr>{row}</tr>" for row in rows) + "\n</table>"
+    rows = [
+        (figure.label, *(figure.shown(result[name]) for result in results))
+        for name, figure in FIGURES.items()
+        if all(name in result for result in results)
+    ]
+    return table(("", *(result["name"] for result in results)), rows)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; its first column is words, the others are figures."""
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in columns)]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from cosycli.bench.figures import Spoken, Trial, speak
@@ -110,6 +111,7 @@ def _serve(setup: Setup, texts: Sequence[str], warm_up: Sequence[str], say: Call
             setup.model,
             provider=setup.provider,
             precision=setup.precision,
+            folder=Path(setup.folder) if setup.folder else None,
             progress=lambda text: say({"step": text}),
         )
         engine.open()

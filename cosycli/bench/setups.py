@@ -23,6 +23,7 @@ class Setup:
     provider: str = "auto"
     voice: str | None = None
     tuning: Tuning | None = None
+    folder: str | None = None  # a bundle that has no name yet
 
     def __str__(self) -> str:
         parts = (self.model, self.precision or "", "" if self.provider == "auto" else self.provider)

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cosycli.errors import CosyError, ModelError
+from cosycli.errors import CosyError, ModelError, UsageError
 
 MANIFEST = "manifest.json"
+_SCRATCH = "~"  # no part of a name: else a build of `a` would sweep away the scratch of `a-b`
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,26 @@ def ensure(
         return folder
     with _lock(folder, waiting):
         if rebuild or not _usable(folder, wanted, thorough=True):
-            _replace(folder, wanted, build)
+            _replace(folder, lambda scratch: _built(build, scratch, wanted))
+    return folder
+
+
+def _built(build: Callable[[Path], None], scratch: Path, wanted: Manifest) -> Manifest:
+    build(scratch)
+    return wanted
+
+
+def add(manifest: Manifest, build: Callable[[Path], Manifest], *, replace: bool = False) -> Path:
+    """Make a bundle under its name; `build` fills an empty folder and returns the manifest to keep.
+
+    The folder appears complete or not at all. Raises UsageError where the name is taken, ModelError where the cache
+    cannot be written, and what `build` raises.
+    """
+    folder = bundle_path(manifest.name)
+    with _lock(folder, lambda: None):
+        if folder.exists() and not replace:
+            raise UsageError(f"there is a model {manifest.name} already", "give another name with -o, or --force")
+        _replace(folder, build)
     return folder
 
 
@@ -135,15 +155,14 @@ def _lock(folder: Path, waiting: Callable[[], None]) -> Any:
         raise _unwritable(folder, error) from error
 
 
-def _replace(folder: Path, wanted: Manifest, build: Callable[[Path], None]) -> None:
+def _replace(folder: Path, build: Callable[[Path], Manifest]) -> None:
     _sweep(folder)
     try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_SCRATCH}", dir=folder.parent))
     except OSError as error:
         raise _unwritable(folder, error) from error
     try:
-        build(scratch)
-        _write_manifest(scratch, wanted)
+        write_manifest(scratch, build(scratch))
         old = scratch.with_name(f"{scratch.name}-old")
         if folder.exists():
             folder.rename(old)
@@ -159,13 +178,15 @@ def _replace(folder: Path, wanted: Manifest, build: Callable[[Path], None]) -> N
 
 def _sweep(folder: Path) -> None:
     """Remove what a killed build of the same bundle left; the lock is ours, so nobody is using it."""
-    for stale in folder.parent.glob(f".{folder.name}-*"):
+    for stale in folder.parent.glob(f".{folder.name}{_SCRATCH}*"):
         shutil.rmtree(stale, ignore_errors=True)
 
 
-def _write_manifest(folder: Path, wanted: Manifest) -> None:
-    files = {p.name: (p.stat().st_size, file_digest(p)) for p in sorted(folder.iterdir())}
-    fields = asdict(wanted) | {"files": files}
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a bundle's manifest, with the sizes and digests of the files that lie there."""
+    paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
+    files = {path.name: (path.stat().st_size, file_digest(path)) for path in paths}
+    fields = asdict(manifest) | {"files": files}
     (folder / MANIFEST).write_text(json.dumps(fields, indent=1), "utf-8")
 
 

@@ -10,6 +10,12 @@ from cosycli.types import Voice
 if TYPE_CHECKING:
     from cosycli.backends import Backend
 
+KEEP = {
+    "encoder:": "published in int8 as it is, and its durations decide the timing",
+    "source:": "phases of the F0: a turn needs its digits",
+    "generator:istft/": "inverse STFT: log magnitudes and phases",
+}
+
 
 def load(folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
     """Open the graphs of an assembled bundle. Raises ProviderError where the provider does not take them."""

@@ -338,16 +338,18 @@ def _inverse_spectrum(b: _Builder, x: str) -> None:
     (post,) = (node for node in b.checkpoint.graph.node if node.op_type == "Conv")
     weight = b.constant("conv_post.weight", b.checkpoint.tensors[post.input[1]])
     bias = b.constant("conv_post.bias", b.checkpoint.tensors[post.input[2]])
-    x = b.op("Conv", [x, weight, bias], kernel_shape=[7], pads=[3, 3])
-    log_magnitude = b.op("Slice", [x, b.axes(0), b.axes(11), b.axes(1)])
-    phase = b.op("Sin", [b.op("Slice", [x, b.axes(11), b.axes(22), b.axes(1)])])
-    magnitude = b.op("Exp", [log_magnitude])
-    real, imag = b.op("Mul", [magnitude, b.op("Cos", [phase])]), b.op("Mul", [magnitude, b.op("Sin", [phase])])
+    x = b.op("Conv", [x, weight, bias], "istft/conv_post", kernel_shape=[7], pads=[3, 3])
+    log_magnitude = b.op("Slice", [x, b.axes(0), b.axes(11), b.axes(1)], "istft/log_magnitude")
+    phase = b.op("Sin", [b.op("Slice", [x, b.axes(11), b.axes(22), b.axes(1)], "istft/turns")], "istft/phase")
+    magnitude = b.op("Exp", [log_magnitude], "istft/magnitude")
+    real = b.op("Mul", [magnitude, b.op("Cos", [phase], "istft/cos")], "istft/real")
+    imag = b.op("Mul", [magnitude, b.op("Sin", [phase], "istft/sin")], "istft/imag")
     basis = b.checkpoint.constant("decoder.decoder.generator.stft.istft.stft.inverse_basis")
     gain = b.checkpoint.constant(f"{DECODER}generator/istft/stft/Constant_19_output_0")
     kernel = b.constant("inverse_basis", basis * gain, np.float32)
+    spectrum = b.op("Concat", [real, imag], "istft/spectrum", axis=1)
     audio = b.op(
-        "ConvTranspose", [b.op("Concat", [real, imag], axis=1), kernel], kernel_shape=[20], strides=[5], pads=[10, 10]
+        "ConvTranspose", [spectrum, kernel], "istft/overlap_add", kernel_shape=[20], strides=[5], pads=[10, 10]
     )
     b.op("Squeeze", [audio, b.axes(0, 1)], "audio")
 

@@ -1,0 +1,75 @@
+"""Large matrix products with weights of 4 bits: `MatMulNBits`, a scale for each block of inputs of each output."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from cosycli.quantize import graphs, int8
+from cosycli.quantize.graphs import Array, Layer, Rewriter
+
+KINDS = ("MatMul", "Gemm")
+BLOCKS = (16, 32, 64, 128, 256)
+SMALLEST = 1 << 14  # numbers in a weight
+
+
+def candidates(model: Any, keep: Mapping[str, str]) -> tuple[list[Layer], dict[str, str]]:
+    """The products that are worth it, and why each other layer stays."""
+    fit, kept = int8.candidates(model, KINDS, keep)
+    constants = graphs.weights(model.graph)
+    large = []
+    for layer in fit:
+        if layer.size < SMALLEST:
+            kept[layer.name] = f"a weight of {layer.size} numbers"
+        elif len(constants[layer.weight].dims) != 2:
+            kept[layer.name] = "a batch of matrices"
+        else:
+            large.append(layer)
+    return large, kept
+
+
+def pack(matrix: Array, block: int) -> tuple[Array, Array]:
+    """[in, out] → 4-bit integers uint8 [out, blocks, block/2], low half first, and scales [out, blocks].
+
+    Symmetric around 8: the block's value of largest magnitude, sign included, becomes −8, so that all 16 steps are
+    used (the rule of onnxruntime's and llama.cpp's 4-bit blocks).
+    """
+    rows = matrix.T.astype(np.float32)
+    blocks = -(-rows.shape[1] // block)
+    rows = np.pad(rows, ((0, 0), (0, blocks * block - rows.shape[1]))).reshape(len(rows), blocks, block)
+    at = np.abs(rows).argmax(axis=2)[..., None]
+    scale = np.take_along_axis(rows, at, axis=2)[..., 0] / -8
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale != 0)
+    q = np.clip(np.round(rows * inverse[..., None]) + 8, 0, 15).astype(np.uint8)
+    return q[..., 0::2] | (q[..., 1::2] << 4), scale.astype(np.float32)
+
+
+def unpack(packed: Array, scale: Array, inputs: int) -> Array:
+    """The matrix [in, out] that 4-bit weights stand for."""
+    q = np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:2], -1).astype(np.float32) - 8
+    matrix: Array = (q * scale[..., None]).reshape(len(packed), -1)[:, :inputs].T
+    return matrix
+
+
+def convert(model: Any, layers: Collection[Layer], block: int = 32, accuracy: int = 4) -> Any:
+    """These products with 4-bit weights. `accuracy`: 0 lets the kernel choose, 1 computes in float32, 4 in int8.
+
+    Changes the model.
+    """
+    rewriter = Rewriter(model)
+    for layer in layers:
+        n = layer.name
+        node = rewriter.node(n)
+        matrix = int8.matrix_of(rewriter.value(layer.weight), node)
+        packed, scale = pack(matrix, block)
+        inputs = [layer.data, rewriter.constant(f"{n}/w4", packed), rewriter.constant(f"{n}/scales", scale.ravel())]
+        product = f"{n}/product" if layer.bias else layer.output
+        size = {"K": matrix.shape[0], "N": matrix.shape[1], "bits": 4, "block_size": block, "accuracy_level": accuracy}
+        nodes = [helper.make_node("MatMulNBits", inputs, [product], name=n, domain="com.microsoft", **size)]
+        if layer.bias:
+            nodes.append(helper.make_node("Add", [product, layer.bias], [layer.output], name=f"{n}/biased"))
+        rewriter.replace(n, nodes)
+    return rewriter.finish(("com.microsoft", 1))
