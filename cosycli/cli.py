@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from cosycli import __version__, console
-from cosycli.commands import bench, devices, doctor, file, speak, voices, warmup
+from cosycli.commands import bench, devices, doctor, file, quantize, speak, voices, warmup
 from cosycli.errors import CosyError, Exit
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app.command("voices")(voices.voices)
 app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
+app.command("quantize")(quantize.quantize)
 
 
 def _version(wanted: bool) -> None:

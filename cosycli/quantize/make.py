@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,14 +53,10 @@ class Made:
     ranking: list[Sensitivity]
     kept: Mapping[str, Mapping[str, str]]  # graph → node → why it stays float32
     sizes: Mapping[str, int]  # "before" and "after", bytes
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain values."""
         return asdict(self)
-
-
-Verify = Callable[[Path, "Made"], Mapping[str, Any]]
 
 
 def shipped_texts() -> list[str]:
@@ -71,25 +67,38 @@ def shipped_texts() -> list[str]:
 
 def chosen_texts(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Evenly spread: those for calibration, and those the result is compared on, which are others where there are
-    enough; of these the shortest first, because they are spoken for every layer.
+    enough: from the shorter half, the shortest first, because that one is spoken for every layer.
     """
     calibration = _even(texts, CALIBRATION)
     others = [text for text in texts if text not in calibration] or list(texts)
-    return calibration, sorted(_even(others, CHECKS), key=len)
+    short = sorted(others, key=len)[: max(CHECKS, len(others) // 2)]
+    return calibration, _even(short, CHECKS)
 
 
 def _even(texts: Sequence[str], count: int) -> list[str]:
     return [texts[i * len(texts) // count] for i in range(min(count, len(texts)))] if len(texts) >= count else [*texts]
 
 
+Measure = Callable[[Path, Made, Reference], None]
+
+
 def make(
-    source: str, target: str, wish: Wish, terms: Terms, texts: Sequence[str], listener: Listener, **more: Any
+    source: str,
+    target: str,
+    wish: Wish,
+    terms: Terms,
+    texts: Sequence[str],
+    listener: Listener,
+    *,
+    command: str = "",
+    force: bool = False,
+    measure: Measure = lambda folder, made, reference: None,
 ) -> Made:
     """Make the bundle `target` of the bundle `source`.
 
-    `more`: `command` that makes it again; `force` to replace a bundle; `measure(folder, made)`, whose facts are kept
-    in the result. Raises UsageError where there is nothing to quantise or the terms cannot be met, InferenceError for
-    a result that does not sound, ModelError.
+    `command` makes it again; `force` replaces a bundle; `measure` sees the result before it has its name.
+    Raises UsageError where there is nothing to quantise or the terms cannot be met, InferenceError for a result that
+    does not sound, ModelError.
     """
     manifest = catalog.manifest(source)
     reference, folder = _reference(source, texts, listener)
@@ -112,16 +121,17 @@ def make(
             name=target,
             precision=wish.precision,
             files={},
-            made={"source": source, "command": more.get("command", ""), "put_back": excluded, "kept": kept},
+            made={"source": source, "command": command, "put_back": excluded, "kept": kept},
         )
         store.write_manifest(scratch, new)
         listener.step("listening to the result")
         fidelity, slowdown = _verified(scratch, reference, prepared, excluded, terms)
         result = Made(target, source, wish.precision, fidelity, slowdown, count, excluded, ranking, kept, sizes)
-        made.append(replace(result, facts=more["measure"](scratch, result)) if more.get("measure") else result)
+        measure(scratch, result, reference)
+        made.append(result)
         return new
 
-    store.add(replace(manifest, name=target), build, replace=more.get("force", False))
+    store.add(replace(manifest, name=target), build, replace=force)
     return made[0]
 
 
@@ -195,14 +205,14 @@ def write(
     used = {session.path.name for session in reference.sessions.values()}
     for name, session in reference.sessions.items():
         target = scratch / session.path.name
-        before += _size(session.path)
+        before += size(session.path)
         one = changed.get(name)
         if one is not None and len(sensitivity.excluded_of(one, excluded)) < len(one.layers):
             graphs.save(one.without(sensitivity.excluded_of(one, excluded)), target)
         else:
             for path in _files(session.path):
                 shutil.copyfile(path, scratch / path.name)
-        after += _size(target)
+        after += size(target)
     graph_files = {path.name for graph in folder.glob("*.onnx") for path in _files(graph)} | used
     for path in folder.iterdir():
         if path.is_file() and path.name not in graph_files and path.name != store.MANIFEST:
@@ -216,7 +226,8 @@ def _files(graph: Path) -> list[Path]:
     return [graph, beside] if beside.exists() else [graph]
 
 
-def _size(graph: Path) -> int:
+def size(graph: Path) -> int:
+    """Bytes of a graph's file and of its weights beside it."""
     return sum(path.stat().st_size for path in _files(graph))
 
 

@@ -18,7 +18,7 @@ from cosycli.quantize.reference import Reference
 from cosycli.runtime import Session
 
 FEEDS = 2  # runs of a graph that a layer's output is taken from
-TEXTS = 2  # check texts that are spoken for each layer
+TEXTS = 1  # check texts that are spoken for each layer
 SAMPLE = 1 << 16  # values of an output
 
 
