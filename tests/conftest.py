@@ -1,6 +1,7 @@
 """Fixtures of all rings."""
 
 import pytest
+from fakes.tiny import tiny  # noqa: F401
 from fakes.tones import tones  # noqa: F401
 
 

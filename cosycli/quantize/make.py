@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from cosycli.bundles import catalog, store
 from cosycli.engine import Engine
-from cosycli.errors import CosyError, UsageError
+from cosycli.errors import CosyError, InferenceError, UsageError
 from cosycli.quantize import graphs, sensitivity
 from cosycli.quantize.methods import Prepared, Wish, prepare
 from cosycli.quantize.reference import Fidelity, Reference, check_sound
@@ -170,7 +170,10 @@ def _agreed(
         variants = sensitivity.sessions(prepared, excluded)
         if not variants:
             return True
-        if reference.fidelity(variants).snr < terms.min_snr:
+        try:
+            if reference.fidelity(variants).snr < terms.min_snr:
+                return False
+        except InferenceError:  # not numbers: some layer overflows
             return False
         return terms.max_slowdown is None or reference.slowdown(variants) <= terms.max_slowdown
 

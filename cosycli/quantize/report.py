@@ -39,7 +39,9 @@ def rows(made: Made, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, ..
 def _decibels(value: float | None, decimals: int = 1) -> str:
     if value is None:
         return "timing changed"
-    return "equal" if math.isinf(value) else f"{value:.{decimals}f}"
+    if math.isinf(value):
+        return "equal" if value > 0 else "none"
+    return f"{value:.{decimals}f}"
 
 
 def verdict(made: Made, results: Sequence[Mapping[str, Any]], remarks: Sequence[str]) -> tuple[list[str], list[str]]:

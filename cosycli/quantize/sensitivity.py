@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosycli.errors import InferenceError
 from cosycli.quantize import graphs, measures
 from cosycli.quantize.calibrate import Feed
 from cosycli.quantize.fp16 import half_name
@@ -60,8 +61,11 @@ def _alone(reference: Reference, one: Prepared, layer: Layer, feeds: Sequence[Fe
     output = layer.output if layer.output in made else half_name(layer.output)
     session = open_model(graphs.with_outputs(model, [output]))
     before, after = _values(original, layer.output, feeds), _values(session, output, feeds)
-    fidelity = reference.fidelity({one.name: session}, TEXTS)
-    kl = measures.divergence(before, after)
+    try:
+        fidelity = reference.fidelity({one.name: session}, TEXTS)
+    except InferenceError:  # not numbers: nothing hurts more
+        return Sensitivity(one.name, layer.name, layer.kind, layer.size, float("inf"), float("-inf"), None)
+    kl = measures.divergence(before, after) if np.isfinite(after).all() else float("inf")
     return Sensitivity(one.name, layer.name, layer.kind, layer.size, kl, fidelity.snr, fidelity.lsd)
 
 
