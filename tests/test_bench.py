@@ -78,6 +78,11 @@ def test_it_says_machine_versions_threads_and_that_it_warmed_up(bench, capsys):
     assert len(warm_up) == 2
 
 
+def test_it_has_help(capsys):
+    told = said(capsys, "-h").out
+    assert all(option in told for option in ("--compare", "--tune", "--reset", "--plot", "--rounds", "--sentences"))
+
+
 def test_json_is_all_of_stdout(bench, capsys):
     told = said(capsys, "--json", "--rounds", "2", "-q")
     run = json.loads(told.out)
@@ -236,6 +241,7 @@ def test_two_setups_are_measured_in_turns_and_compared(bench, capsys):
     assert "memory, peak (MB)\t800\t400\t0.50\tB is 2.0 times smaller" in told.out
     assert "turns" in told.err
     assert "not measured in turns" not in told.err
+    assert machine.cpu_name() in told.out
     assert [str(setup) for setup, _, _ in bench.asked] == ["kokoro:float32", "kokoro", "kokoro", "kokoro:float32"]
 
 

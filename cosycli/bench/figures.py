@@ -44,7 +44,7 @@ FIGURES = {
     "gap_p50": Figure("between chunks, p50", "ms", 0),
     "gap_p95": Figure("between chunks, p95", "ms", 0),
     "gap_longest": Figure("between chunks, longest", "ms", 0),
-    "stall_longest": Figure("longest stall, played as it comes", "ms", 0, "shorter", "longer"),
+    "stall_longest": Figure("longest stall in playback", "ms", 0, "shorter", "longer"),
     "real_time_factor": Figure("real-time factor", "", 3),
     "throughput": Figure("speech made in a second", "s", 2, more_is_better=True),
     "load_seconds": Figure("load time", "s", 2),

@@ -21,11 +21,16 @@ def show(run: Run, *, as_json: bool) -> None:
     if as_json:
         console.out_json(run)
         return
-    for line in told(run):
-        console.out(line if sys.stdout.isatty() else f"# {line}")
+    show_machine(run)
     names = [result["name"] for result in run["results"]]
     rows = [(figure.label, *(_cell(name, result) for result in run["results"])) for name, figure in FIGURES.items()]
     console.table("Bench", ("measure", *names), rows, right=range(1, len(names) + 1))
+
+
+def show_machine(run: Run) -> None:
+    """Where and how it was measured, a line each; marked where no person reads them."""
+    for line in told(run):
+        console.out(line if sys.stdout.isatty() else f"# {line}")
 
 
 def _cell(name: str, result: Mapping[str, Any]) -> str:

@@ -196,7 +196,7 @@ def _measured(chosen: Sequence[Setup], job: _Job) -> dict[str, Any]:
 def _compare(sides: tuple[str, str], job: _Job, voice: str | None, plot: Path | None) -> None:
     """Files are read, setups measured, both in one run; the ratios of B to A."""
     from cosycli.bench.compare import compare, read_run
-    from cosycli.bench.report import draw, show_ratios, tell_apart
+    from cosycli.bench.report import draw, show_machine, show_ratios, tell_apart
     from cosycli.bench.setups import check, parse
     from cosycli.commands.input import file_text
 
@@ -218,6 +218,8 @@ def _compare(sides: tuple[str, str], job: _Job, voice: str | None, plot: Path | 
 
         console.out_json((run or {}) | {"compared": [asdict(ratio) for ratio in ratios]})
         return
+    if run is not None:
+        show_machine(run)
     show_ratios(ratios)
 
 
