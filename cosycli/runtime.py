@@ -174,11 +174,15 @@ class Session:
     ) -> None:
         import onnxruntime as ort
 
+        from cosycli.bundles.store import damaged
+
         ort.set_default_logger_severity(4)  # an error is told once, in our own words
         self.path = path
         self.wanted = provider
         self.notes: list[str] = []  # what went otherwise than expected, for people
         started = time.perf_counter()
+        if damaged(path):  # with a bit flipped it may still open, and be heard as noise, or crash the process
+            raise ModelError(f"{path} is damaged", "run `cosy warmup --rebuild` to assemble the voice anew")
         if provider in providers.NVIDIA:
             preload()
         options = _options(intra_threads, tuning.current(available_cores()) if provider == "cpu" else tuning.DEFAULT)

@@ -12,7 +12,7 @@ from cosycli.bundles import store
 
 NAME = "kokoro"
 # Raise it whenever the graphs change in a way that the digest of the sources below does not show.
-FORMAT = 1
+FORMAT = 2
 _SOURCES = ("weights.py", "graphs.py", "assemble.py")
 
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cosycli.bundles.sums import quick_sum
 from cosycli.errors import CosyError, ModelError, UsageError
 
 MANIFEST = "manifest.json"
@@ -34,6 +35,7 @@ class Manifest:
     rate: int
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     made: Mapping[str, Any] = field(default_factory=dict)  # from which bundle, by which command, what was kept why
+    sums: Mapping[str, str] = field(default_factory=dict)  # each file's quick sum, compared before it is opened
 
 
 def home() -> Path:
@@ -83,6 +85,15 @@ def intact(folder: Path, manifest: Manifest, *, thorough: bool = False) -> bool:
         except OSError:
             return False
     return True
+
+
+def damaged(path: Path) -> bool:
+    """Whether a bundle's file is other than when it was made, by its quick sum. What has no sum is not judged."""
+    manifest = read_manifest(path.parent)
+    try:
+        return manifest is not None and path.name in manifest.sums and quick_sum(path) != manifest.sums[path.name]
+    except OSError:
+        return True
 
 
 def file_digest(path: Path) -> str:
@@ -187,6 +198,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
     files = {path.name: (path.stat().st_size, file_digest(path)) for path in paths}
     fields = asdict(manifest) | {"files": files}
+    fields["sums"] = {name: quick_sum(folder / name) for name in files}
     (folder / MANIFEST).write_text(json.dumps(fields, indent=1), "utf-8")
 
 

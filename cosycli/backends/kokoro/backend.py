@@ -17,7 +17,7 @@ import numpy as np
 
 from cosycli.backends import Pcm
 from cosycli.backends.kokoro import statistics, symbols
-from cosycli.bundles.store import read_manifest
+from cosycli.bundles.store import damaged, read_manifest
 from cosycli.errors import InferenceError, ModelError, UsageError
 from cosycli.runtime import Session, check_finite, has_int8_kernels
 from cosycli.types import Options, Samples, Sentence, TimedWord, Voice, Word
@@ -278,7 +278,7 @@ def _read_gain(path: Path) -> Samples:
         gain: Samples = np.load(path)
     except (OSError, ValueError, EOFError) as error:
         raise ModelError(f"cannot read {path}: {error}", "run `cosy warmup --rebuild`") from error
-    if gain.shape != (NORM_CHANNELS - BODY_NORM_CHANNELS,) or not np.isfinite(gain).all():
+    if gain.shape != (NORM_CHANNELS - BODY_NORM_CHANNELS,) or not np.isfinite(gain).all() or damaged(path):
         raise ModelError(f"{path} is damaged", "run `cosy warmup --rebuild`")
     return gain
 
