@@ -123,7 +123,8 @@ class Engine:
         names, reason = runtime.candidates(self.provider)
         for place, name in enumerate(names):
             try:
-                backend = self.family.load(folder, name, self.precision)
+                with runtime.telling(self._progress):
+                    backend = self.family.load(folder, name, self.precision)
             except ProviderError as error:
                 if place == len(names) - 1:
                     raise

@@ -157,10 +157,51 @@ def preload() -> None:
             ort.preload_dlls()
 
 
+EVERY = 15.0  # seconds between two lines of progress
+
+
+def _unheard(line: str) -> None:
+    return None
+
+
+_tell: Callable[[str], None] = _unheard
+
+
+@contextlib.contextmanager
+def telling(progress: Callable[[str], None]) -> Iterator[None]:
+    """Send what takes long while sessions are opened, in any thread, to this function meanwhile."""
+    global _tell
+    before, _tell = _tell, progress
+    try:
+        yield
+    finally:
+        _tell = before
+
+
+@contextlib.contextmanager
+def _building(what: str) -> Iterator[None]:
+    """Say that something is built once, and every 15 s that it still is: TensorRT tells nothing for minutes."""
+    tell, done, started = _tell, threading.Event(), time.perf_counter()
+    tell(f"building the {what}, once for this GPU; it may take minutes")
+
+    def remind() -> None:
+        while not done.wait(EVERY):
+            tell(f"still building the {what}, {time.perf_counter() - started:.0f} s so far")
+
+    thread = threading.Thread(target=remind, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 class Session:
     """One opened graph, on the provider that was asked for and no other; what that cannot run, the CPU does.
 
-    `shapes`: input → (minimum, optimum, maximum), for TensorRT. Raises ModelError if the file cannot be opened,
+    `shapes`: input → (minimum, optimum, maximum), for TensorRT. `cuda_graph`: runs of fixed shapes may be captured
+    (`loop.Loop`), where the graph allows it. Raises ModelError if the file cannot be opened,
     ProviderError if the provider did not open it, InferenceError if a run fails.
     """
 
@@ -171,6 +212,7 @@ class Session:
         provider: str = "cpu",
         intra_threads: int | None = None,
         shapes: Mapping[str, Any] | None = None,
+        cuda_graph: bool = False,
     ) -> None:
         import onnxruntime as ort
 
@@ -179,6 +221,7 @@ class Session:
         ort.set_default_logger_severity(4)  # an error is told once, in our own words
         self.path = path
         self.wanted = provider
+        self.cuda_graph = cuda_graph and provider == "cuda"  # whether runs can be captured; false if it did not open
         self.notes: list[str] = []  # what went otherwise than expected, for people
         started = time.perf_counter()
         if damaged(path):  # with a bit flipped it may still open, and be heard as noise, or crash the process
@@ -201,12 +244,19 @@ class Session:
                 return _session(self.path, options, ["CPUExecutionProvider"])
             except Exception as error:  # onnxruntime has no common base class for its exceptions
                 raise ModelError(
-                    f"cannot open {self.path}: {_first_line(error)}",
+                    f"cannot open {self.path}: {first_line(error)}",
                     "run `cosy warmup --rebuild` to assemble the voice anew",
                 ) from error
         if self.wanted == "tensorrt":
             return self._open_engine(options, shapes)
-        return self._open_on(options, providers.session_options(self.wanted, None, providers.memory_limit()))
+        chosen = providers.session_options(self.wanted, None, providers.memory_limit())
+        if self.cuda_graph:
+            try:
+                return self._open_on(options, chosen | {"enable_cuda_graph": "1"})
+            except ProviderError as error:  # a node that is not on the GPU, or a loop, cannot be captured
+                self.cuda_graph = False
+                self.notes.append(f"no CUDA graph for {self.path.name}: {error.message}")
+        return self._open_on(options, chosen)
 
     def _open_engine(self, options: Any, shapes: Mapping[str, Any] | None) -> Any:
         """With TensorRT. An engine in the cache that does not open is foreign or damaged: it is built anew, once."""
@@ -215,7 +265,10 @@ class Session:
         folder.mkdir(parents=True, exist_ok=True)
         chosen = providers.session_options("tensorrt", folder) | providers.profile_options(shapes or {})
         try:
-            return self._open_on(options, chosen)
+            if known:
+                return self._open_on(options, chosen)
+            with _building(f"TensorRT engine of {self.path.name}"):
+                return self._open_on(options, chosen)
         except ProviderError:
             if not known:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -223,7 +276,8 @@ class Session:
         self.notes.append(f"the cached TensorRT engine of {self.path.name} does not fit: built anew")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        return self._open_on(options, chosen)
+        with _building(f"TensorRT engine of {self.path.name}"):
+            return self._open_on(options, chosen)
 
     def _open_on(self, options: Any, provider_options: Mapping[str, str]) -> Any:
         name = providers.NAMES[self.wanted]
@@ -233,7 +287,7 @@ class Session:
             if session.get_providers()[0] == name:
                 return session
         except Exception as error:  # with CUDA_PATH set it raises where it else falls back in silence (#21424)
-            reason = _first_line(error)
+            reason = first_line(error)
         missing = _missing(self.wanted)
         if missing:
             reason = f"{', '.join(missing)} not found"
@@ -262,9 +316,15 @@ class Session:
                 results: list[Any] = self._session.run(list(outputs or self.outputs), dict(inputs))
         except Exception as error:
             raise InferenceError(
-                f"inference failed in {self.path.name}: {_first_line(error)}", "run it again with --verbose"
+                f"inference failed in {self.path.name}: {first_line(error)}", "run it again with --verbose"
             ) from error
         return results
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Any]:
+        """onnxruntime's own session, which nobody else runs meanwhile: for bound inputs and outputs."""
+        with self._lock:
+            yield self._session
 
     @contextlib.contextmanager
     def played_by(self, other: Session) -> Iterator[None]:
@@ -291,7 +351,7 @@ def tensor_types(path: Path, names: Sequence[str]) -> dict[str, str]:
     try:
         session = _session(path, options, ["CPUExecutionProvider"])
     except Exception as error:
-        raise ModelError(f"cannot open {path}: {_first_line(error)}", "make the bundle again") from error
+        raise ModelError(f"cannot open {path}: {first_line(error)}", "make the bundle again") from error
     known = {value.name: str(value.type) for value in (*session.get_outputs(), *session.get_inputs())}
     return {name: known[name] for name in names if name in known}
 
@@ -314,7 +374,7 @@ def optimise(path: Path) -> None:
         draft.replace(path)
     except Exception as error:
         raise ModelError(
-            f"cannot optimise {path}: {_first_line(error)}",
+            f"cannot optimise {path}: {first_line(error)}",
             "free some space and try again; if that does not help, report it",
         ) from error
 
@@ -383,5 +443,6 @@ def check_finite(samples: np.ndarray[Any, Any], graph: str) -> None:
         raise InferenceError(f"{graph} produced samples that are not numbers", "run `cosy warmup --rebuild`")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What onnxruntime says first; the rest is its own call stack."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -269,3 +269,21 @@ def test_the_share_of_nodes_on_each_provider_is_known(graph, monkeypatch):
     fake(monkeypatch)
     assert runtime.Session(graph, provider="cuda").shares() == {CUDA: 0.75, CPU: 0.25}
     assert runtime.Session(graph).shares() == {CPU: 1.0}
+
+
+def test_building_an_engine_is_told_and_opening_a_built_one_is_not(graph, monkeypatch):
+    """The first start with TensorRT takes minutes in silence; the second takes seconds and has nothing to say."""
+    fake(monkeypatch, tensorrt=lambda path, options: _leave(options["trt_engine_cache_path"]))
+    said = []
+    with runtime.telling(said.append):
+        runtime.Session(graph, provider="tensorrt")
+        assert "building the TensorRT engine of g.onnx" in said.pop()
+        runtime.Session(graph, provider="tensorrt")
+    assert said == []
+
+
+def _leave(folder):
+    """What TensorRT leaves behind; None, as it works."""
+    from pathlib import Path
+
+    (Path(folder) / "g.engine").write_bytes(b"engine")
