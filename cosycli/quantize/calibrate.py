@@ -214,7 +214,7 @@ def scalings(
     inputs, outputs = {}, {}
     for layer in layers:
         coming = values[layer.data]
-        scale = _evening(coming.peaks) if even else None
+        scale = _evening(coming.peaks) if even and layer.groups == 1 else None
         inputs[layer.name] = Scaling(*coming.limits(method, 0.0, 1.0 if scale is None else scale), None, scale)
         if layer.kind == "Conv":
             going = values[layer.output]

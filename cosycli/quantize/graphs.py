@@ -32,6 +32,8 @@ class Layer:
     bias: str  # "" for none
     output: str
     size: int  # numbers in the weight
+    rank: int  # dimensions of the weight
+    groups: int = 1  # of a convolution
 
 
 def load(path: Path) -> Any:
@@ -97,8 +99,11 @@ def layers(graph: Any) -> list[Layer]:
         if tensor is None or tensor.data_type != TensorProto.FLOAT or node.input[0] in constants:
             continue
         bias = node.input[2] if len(node.input) > 2 else ""
-        size = int(np.prod(tensor.dims))
-        found.append(Layer(node.name, node.op_type, node.input[0], tensor.name, bias, node.output[0], size))
+        size, rank = int(np.prod(tensor.dims)), len(tensor.dims)
+        groups = attributes(node).get("group", 1)
+        found.append(
+            Layer(node.name, node.op_type, node.input[0], tensor.name, bias, node.output[0], size, rank, groups)
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from cosycli.quantize import graphs, int8
+from cosycli.quantize import int8
 from cosycli.quantize.graphs import Array, Layer, Rewriter
 
 KINDS = ("MatMul", "Gemm")
@@ -19,13 +19,10 @@ SMALLEST = 1 << 14  # numbers in a weight
 def candidates(model: Any, keep: Mapping[str, str]) -> tuple[list[Layer], dict[str, str]]:
     """The products that are worth it, and why each other layer stays."""
     fit, kept = int8.candidates(model, KINDS, keep)
-    constants = graphs.weights(model.graph)
     large = []
     for layer in fit:
         if layer.size < SMALLEST:
             kept[layer.name] = f"a weight of {layer.size} numbers"
-        elif len(constants[layer.weight].dims) != 2:
-            kept[layer.name] = "a batch of matrices"
         else:
             large.append(layer)
     return large, kept

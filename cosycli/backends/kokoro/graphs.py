@@ -387,10 +387,29 @@ def _int8_pair(b: _Builder, x: str, path: str, layer: int, ranges: Ranges) -> st
     first, second = f"{path}/convs1.{layer}", f"{path}/convs2.{layer}"
     y = _int8_conv(b, _snake_int8(b, b.norm(x, f"{path}/adain1.{layer}"), path, 1, layer), first, ranges[first])
     scale, shift = b.affine(f"{path}/adain2.{layer}")
-    y = _dequantize(b, y, first, ranges[first], scale, shift)
-    y = _int8_conv(b, _snake_int8(b, y, path, 2, layer), second, ranges[second])
+    if path in TABLED:
+        y = _qlinear_conv(b, _looked_up(b, y, path, layer, ranges, scale, shift), second, ranges[second])
+    else:
+        y = _dequantize(b, y, first, ranges[first], scale, shift)
+        y = _int8_conv(b, _snake_int8(b, y, path, 2, layer), second, ranges[second])
     y = _dequantize(b, y, second, ranges[second])
     return b.op("Add", [y, x])
+
+
+# Between two int8 convolutions norm and snake map 256 values of each channel to 256 values: a table does that in two
+# steps for 15. Each window makes its tables, so they pay where it has far more columns: in the last stage, 60 a
+# half-frame.
+TABLED = ("generator/noise_res.1", *(f"generator/resblocks.{i}" for i in (3, 4, 5)))
+
+
+def _looked_up(b: _Builder, q: str, path: str, layer: int, ranges: Ranges, scale: str, shift: str) -> str:
+    """uint8 of the first convolution → uint8 for the second, by a table [1, C, 256]."""
+    first, second = f"{path}/convs1.{layer}", f"{path}/convs2.{layer}"
+    every = b.constant("every_value", np.arange(256, dtype=np.uint8).reshape(1, 1, -1))
+    values = _snake_int8(b, _dequantize(b, every, first, ranges[first], scale, shift), path, 2, layer)
+    table = _quantize(b, values, second, ranges[second])
+    index = b.op("Cast", [q], to=TensorProto.INT32)
+    return b.op("GatherElements", [table, index], axis=2)
 
 
 def _snake_int8(b: _Builder, w: str, path: str, half: int, layer: int) -> str:
@@ -404,10 +423,20 @@ def _snake_int8(b: _Builder, w: str, path: str, half: int, layer: int) -> str:
 
 
 def _int8_conv(b: _Builder, y: str, name: str, r: ConvRange) -> str:
-    """float → uint8 → QLinearConv → uint8. The weights are the checkpoint's own integers."""
+    """float → uint8 → QLinearConv → uint8."""
+    return _qlinear_conv(b, _quantize(b, y, name, r), name, r)
+
+
+def _quantize(b: _Builder, y: str, name: str, r: ConvRange) -> str:
+    """float → uint8, as a convolution's input."""
+    scale, zero = _uint8(r.low, r.high)
+    return b.op("QuantizeLinear", [y, b.constant(f"{name}.in_scale", scale), b.constant(f"{name}.in_zero", zero)])
+
+
+def _qlinear_conv(b: _Builder, q: str, name: str, r: ConvRange) -> str:
+    """uint8 → uint8. The weights are the checkpoint's own integers."""
     scale, zero = _uint8(r.low, r.high)
     out_scale, out_zero = _uint8(r.out_low, r.out_high)
-    q = b.op("QuantizeLinear", [y, b.constant(f"{name}.in_scale", scale), b.constant(f"{name}.in_zero", zero)])
     weight, weight_scale = b.checkpoint.conv_int8(name)
     _, bias, attributes = b.checkpoint.conv(name)
     assert bias is not None
