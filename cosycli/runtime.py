@@ -228,7 +228,8 @@ class Session:
             raise ModelError(f"{path} is damaged", "run `cosy warmup --rebuild` to assemble the voice anew")
         if provider in providers.NVIDIA:
             preload()
-        options = _options(intra_threads, tuning.current(available_cores()) if provider == "cpu" else tuning.DEFAULT)
+        tuned = tuning.current(available_cores(), model=path.parent.name) if provider == "cpu" else tuning.DEFAULT
+        options = _options(intra_threads, tuned)
         if provider != "cpu":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         self._session = self._open(options, shapes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,12 @@ def path() -> Path:
     return user_lexicon_path().with_name("tuning.json")
 
 
-def current(cores: int, onnxruntime: str | None = None) -> Tuning:
+def current(cores: int, onnxruntime: str | None = None, *, model: str | None = None) -> Tuning:
     """What holds now: the trial, else the kept choice if it was made here, else the defaults.
 
     A home folder may be shared by machines, a container may get fewer cores than last time, and another ONNX Runtime
-    has other kernels. A file that cannot be used counts as none.
+    has other kernels. A file that cannot be used counts as none. How threads work holds for any model; how graphs are
+    optimised only for the one it was found with: the int8 layers of another may depend on fusions.
     """
     if _trial is not None:
         return _trial
@@ -84,7 +85,10 @@ def current(cores: int, onnxruntime: str | None = None) -> Tuning:
         found = json.loads(path().read_text("utf-8"))
         if found["cores"] != cores or found["onnxruntime"] != (onnxruntime or _version()):
             return DEFAULT
-        return Tuning(**{field.name: found[field.name] for field in fields(Tuning)})
+        kept = Tuning(**{field.name: found[field.name] for field in fields(Tuning)})
+        if model is not None and found["model"] != model:
+            return replace(kept, optimisation=DEFAULT.optimisation, mem_reuse=DEFAULT.mem_reuse)
+        return kept
     except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT
 
@@ -95,13 +99,13 @@ def _version() -> str:
     return str(onnxruntime.__version__)
 
 
-def keep(tuning: Tuning, cores: int, why: dict[str, Any]) -> Path:
-    """Keep a choice for this machine; `why` is for people. Returns the file."""
+def keep(tuning: Tuning, cores: int, model: str, why: dict[str, Any]) -> Path:
+    """Keep a choice for this machine, found with a model; `why` is for people. Returns the file."""
     from cosycli.audio.atomic import write_atomically
 
     target = path()
     target.parent.mkdir(parents=True, exist_ok=True)
-    content = {"cores": cores, "onnxruntime": _version(), **asdict(tuning), **why}
+    content = {"cores": cores, "onnxruntime": _version(), "model": model, **asdict(tuning), **why}
     write_atomically(target, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return target
 

@@ -121,6 +121,17 @@ def test_a_gain_below_the_noise_is_not_kept():
     assert decision.better is False
 
 
+def test_nothing_is_kept_from_a_busy_machine():
+    """One thread won by half beside other programs, and stayed the choice when they had gone."""
+    busy = itertools.cycle([1.0, 1.3, 1.3, 1.0, 1.0])
+    machine = Machine(lambda tuning: 0.4 if tuning.threads == 1 else 1.0)
+    decision = tune(BASE, 2, 5, lambda setup: trial(cost(machine(setup)) * next(busy)))
+    assert decision.best.threads == 1
+    assert decision.gain > decision.noise > 0.12
+    assert decision.better is False
+    assert "busy" in str(decision)
+
+
 def test_what_slows_a_whole_round_is_no_noise():
     """The defaults are measured before and after, so a slow round shows nowhere but in its length."""
     machine = Machine(lambda tuning: 0.9 if tuning.threads == 1 else 1.0, lambda number: 1 + (number - 1) // 3)

@@ -53,7 +53,7 @@ def test_nothing_tuned_is_the_defaults(ort, monkeypatch):
 
 
 def test_what_was_tuned_is_how_graphs_are_opened(ort, monkeypatch):
-    tuning.keep(CHOSEN, 4, {"gain": 0.1})
+    tuning.keep(CHOSEN, 4, "config", {"gain": 0.1})
     assert threads() == 3
     options = opened_with(monkeypatch)
     assert options.intra_op_num_threads == 3
@@ -64,14 +64,25 @@ def test_what_was_tuned_is_how_graphs_are_opened(ort, monkeypatch):
 
 def test_a_gpu_session_keeps_the_default_options(ort, monkeypatch):
     """They were measured on the CPU; TensorRT on a graph that was optimised less is another thing."""
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     ort.got = {"CUDAExecutionProvider": None}
     options = opened_with(monkeypatch, "cuda")
     assert options.graph_optimization_level == "ORT_ENABLE_ALL"
 
 
+def test_graph_options_hold_only_for_the_model_they_were_found_with(ort, monkeypatch):
+    """Tuned on a busy machine, the embedded voice was fastest with one thread and few optimisations; a bundle of int8
+    layers that onnxruntime must fuse then ran three times slower than before, in every process.
+    """
+    tuning.keep(CHOSEN, 4, "another", {})
+    options = opened_with(monkeypatch)
+    assert options.intra_op_num_threads == 3
+    assert options.entries == {"session.intra_op.allow_spinning": "0"}
+    assert (options.enable_mem_reuse, options.graph_optimization_level) == (False, "ORT_ENABLE_ALL")
+
+
 def test_cosy_threads_wins_over_what_was_tuned(ort, monkeypatch):
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     monkeypatch.setenv("COSY_THREADS", "2")
     assert threads() == 2
     assert opened_with(monkeypatch).intra_op_num_threads == 2
@@ -79,7 +90,7 @@ def test_cosy_threads_wins_over_what_was_tuned(ort, monkeypatch):
 
 def test_another_number_of_cores_ignores_it(ort, monkeypatch):
     """A home folder is shared by machines, and a container gets fewer cores: three threads for two cores thrash."""
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert threads() == 2
@@ -87,7 +98,7 @@ def test_another_number_of_cores_ignores_it(ort, monkeypatch):
 
 
 def test_another_version_of_onnxruntime_ignores_it(ort):
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     assert tuning.current(4) == CHOSEN
     ort.__version__ = "10.0"
     assert tuning.current(4) == DEFAULT
@@ -103,7 +114,7 @@ def test_another_version_of_onnxruntime_ignores_it(ort):
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_counts_as_none(ort, content):
     """Speaking must not fail over a file that only makes it faster."""
-    path = tuning.keep(CHOSEN, 4, {})
+    path = tuning.keep(CHOSEN, 4, "config", {})
     if isinstance(content, dict):
         content = json.dumps(json.loads(path.read_bytes()) | content).encode()
     path.write_bytes(content)
@@ -113,7 +124,7 @@ def test_a_file_that_cannot_be_used_counts_as_none(ort, content):
 
 def test_forget(ort):
     assert tuning.forget() is False
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     assert tuning.forget() is True
     assert threads() == 4
 
@@ -121,7 +132,7 @@ def test_forget(ort):
 def test_a_trial_holds_in_every_thread_and_ends(ort):
     """Graphs are opened by a pool of threads: a trial that only its own thread saw would measure the defaults."""
     found = []
-    tuning.keep(CHOSEN, 4, {})
+    tuning.keep(CHOSEN, 4, "config", {})
     with tuning.trying(Tuning(threads=7)):
         thread = threading.Thread(target=lambda: found.append(threads()))
         thread.start()

@@ -18,6 +18,7 @@ from cosycli.tuning import DEFAULT, Tuning
 
 CLOSE = 0.03  # of two that are nearer than this neither is better
 SCREENING = 2  # rounds
+BUSY = 0.12  # noise above which something else is at work: what is fastest beside it is not what is fastest alone
 OPTIONS: tuple[dict[str, str | bool], ...] = (
     {"optimisation": "extended"},
     {"optimisation": "basic"},
@@ -50,6 +51,11 @@ class Decision:
     def __str__(self) -> str:
         if self.gain is None or self.noise is None:
             return "nothing beats the defaults"
+        if self.noise > BUSY:
+            return (
+                f"this machine is busy with something else: the defaults differ from themselves by {self.noise:.0%}, "
+                "so nothing is kept. Try again when nothing else runs"
+            )
         verdict = "is kept" if self.better else "is not kept"
         amount = f"{abs(self.gain):.1%} {'less' if self.gain >= 0 else 'more'}"
         told = f"costs {amount} than the defaults, which differ from themselves by up to {self.noise:.1%}"
@@ -84,7 +90,7 @@ def tune(base: Setup, cores: int, rounds: int, measure: Measure) -> Decision:
     if winner.cost > 1 - CLOSE:
         return Decision(DEFAULT, False, tuple(found))
     gain, noise = confirmed(base, winner.tuning, rounds, measure)
-    return Decision(winner.tuning, gain > noise, tuple(found), gain, noise)
+    return Decision(winner.tuning, noise < gain and noise <= BUSY, tuple(found), gain, noise)
 
 
 def confirmed(base: Setup, winner: Tuning, rounds: int, measure: Measure) -> tuple[float, float]:

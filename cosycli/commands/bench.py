@@ -258,7 +258,7 @@ def _tune(chosen: Sequence[Setup], plot: Path | None, job: _Job) -> None:
     found = {"cores": cores, **asdict(decision), "decision": str(decision), "file": None}
     if decision.better:
         why = {"gain": decision.gain, "noise": decision.noise, "cpu": cpu_name(), "setup": str(chosen[0])}
-        found["file"] = str(tuning.keep(decision.best, cores, why))
+        found["file"] = str(tuning.keep(decision.best, cores, chosen[0].model, why))
     if job.report.json:
         console.out_json(found)
         return
