@@ -116,13 +116,46 @@ def cache() -> Finding:
     return Finding("Voice cache", "ok", f"{size:.0f} MB in {folder}, whole")
 
 
+def bundles() -> Finding:
+    """What `cosy quantize` made: of this version, and whole to the last byte."""
+    from cosycli.bundles import catalog, embedded, store
+    from cosycli.errors import CosyError
+
+    made = [name for name in catalog.names() if name != embedded.NAME]
+    size = 0
+    for name in made:
+        try:
+            folder, _ = catalog.ensure(name, lambda line: None)
+            if not store.intact(folder, catalog.manifest(name), thorough=True):
+                raise catalog.damaged(name)
+        except CosyError as error:
+            used = name == os.environ.get("COSY_MODEL")
+            return Finding("Bundles", "FAIL" if used else "note", error.message, error.hint)
+        size += sum(size for size, _ in catalog.manifest(name).files.values())
+    told = f"{', '.join(made)}: {size / 1e6:.0f} MB, whole" if made else "none besides the embedded voice"
+    return Finding("Bundles", "ok", told)
+
+
+def tuned() -> Finding:
+    """What `cosy bench --tune` kept, and whether it holds here."""
+    from cosycli import runtime, tuning
+
+    if not tuning.path().is_file():
+        return Finding("Tuning", "ok", "the defaults")
+    chosen = tuning.current(runtime.available_cores())
+    if chosen == tuning.DEFAULT:
+        where = f"{tuning.path()} is for another machine or version and not used"
+        return Finding("Tuning", "note", where, "cosy bench --tune")
+    return Finding("Tuning", "ok", f"{chosen}, from {tuning.path()}")
+
+
 def voices() -> Finding:
     """The speakers and the one by default."""
     from cosycli import backends
     from cosycli.bundles.embedded import default_voice
-    from cosycli.engine import Engine
+    from cosycli.engine import DEFAULT_MODEL, Engine
 
-    Engine().voice()
+    Engine(os.environ.get("COSY_MODEL") or DEFAULT_MODEL).voice()
     names = {model: len(backends.family(model).voices(None)) for model in backends.families()}
     told = ", ".join(f"{model} with {count} voices" for model, count in names.items())
     return Finding("Models", "ok", f"{told}; {default_voice()} speaks by default")
@@ -172,7 +205,7 @@ def settings() -> Finding:
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    python, wheels, cpu, gpu, sound, packages, cache, voices, lexicon, disk, encoding, settings,
+    python, wheels, cpu, gpu, tuned, sound, packages, cache, bundles, voices, lexicon, disk, encoding, settings,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from cosycli import cli, doctor, providers, runtime
+from cosycli import cli, doctor, providers, runtime, tuning
 from cosycli.audio import devices
 from cosycli.backends.kokoro import weights
 from cosycli.bundles import embedded, store
@@ -25,8 +26,6 @@ def own_places(tmp_path, monkeypatch):
 
 def bundle(version=None):
     """A small bundle of the voice's name in the cache."""
-    import dataclasses
-
     wanted = embedded.wanted()
     wanted = dataclasses.replace(wanted, version=version or wanted.version)
     return store.ensure(wanted, lambda folder: (folder / "a.onnx").write_bytes(b"graph"))
@@ -108,6 +107,40 @@ def test_the_cache_in_every_state():
     (folder / "a.onnx").write_bytes(b"grabh")
     assert doctor.cache().state == "FAIL"
     assert "--rebuild" in doctor.cache().mend
+
+
+def test_bundles_that_were_made(monkeypatch):
+    """A damaged one is a note with the command that makes it again, and a failure where it is the model in use."""
+    assert doctor.bundles() == Finding("Bundles", "ok", "none besides the embedded voice")
+    made = {"command": "cosy quantize kokoro -o small"}
+    wanted = dataclasses.replace(embedded.wanted(), name="small", made=made)
+
+    def build(folder):
+        (folder / "a.onnx").write_bytes(b"graph")
+        return wanted
+
+    folder = store.add(wanted, build)
+    assert doctor.bundles().state == "ok"
+    (folder / "a.onnx").write_bytes(b"grapf")  # the size is right
+    found = doctor.bundles()
+    assert (found.state, found.mend) == ("note", "make it again: cosy quantize kokoro -o small")
+    monkeypatch.setenv("COSY_MODEL", "small")
+    assert doctor.bundles().state == "FAIL"
+
+
+def test_a_model_in_use_that_is_not_there(monkeypatch):
+    """COSY_MODEL named what had been removed: doctor was green and `cosy speak` failed."""
+    monkeypatch.setenv("COSY_MODEL", "gone")
+    assert {f.check: f.state for f in examine((doctor.voices,))} == {"voices": "FAIL"}
+
+
+def test_a_tuning_for_another_machine_is_a_note(monkeypatch):
+    """It is not used, which is worth knowing."""
+    assert doctor.tuned().state == "ok"
+    tuning.keep(tuning.Tuning(threads=1), runtime.available_cores(), "kokoro", {})
+    assert "1 thread" in doctor.tuned().found
+    monkeypatch.setattr(runtime, "available_cores", lambda: 64)
+    assert doctor.tuned().state == "note"
 
 
 def test_a_lexicon_that_does_not_parse(tmp_path):
