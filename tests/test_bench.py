@@ -47,6 +47,8 @@ def bench(tmp_path, monkeypatch):
     for name in ("COSY_THREADS", "COSY_MODEL", "COSY_PROVIDER", "COSY_VOICE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(runtime, "available_cores", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.9, 5.0, 5.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.chdir(tmp_path)
     return found
 
@@ -307,6 +309,22 @@ def test_tune_with_threads_that_are_set(bench, capsys, monkeypatch):
     monkeypatch.setenv("COSY_THREADS", "2")
     assert "unset COSY_THREADS" in said(capsys, "--tune", code=2).err
     assert bench.asked == []
+
+
+def test_tune_refuses_a_busy_machine(bench, capsys, monkeypatch):
+    """Others computed on both cores. One thread cost half of what two did, round after round, and was kept for all
+    later processes: steady contention is no noise, and no number of rounds shows it.
+    """
+    bench.price = lambda setup: 0.1 if setup.tuning.threads == 1 else 0.2
+    monkeypatch.setattr(os, "getloadavg", lambda: (5.8, 0.0, 0.0), raising=False)
+    told = said(capsys, "--tune", code=1)
+    assert "load 5.8 on 2 CPUs" in told.err
+    assert bench.asked == []
+    assert not tuning.path().exists()
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)  # a container of two cores on a large host
+    said(capsys, "--tune")
+    monkeypatch.delattr(os, "getloadavg")
+    assert machine.busy() is None
 
 
 def test_an_interrupted_tune_writes_nothing(bench, capsys):

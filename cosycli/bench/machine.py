@@ -54,6 +54,16 @@ def memory_mb() -> int | None:
         return None
 
 
+def busy() -> str | None:
+    """How much other programs compute, in words, if it is more than half of the CPUs; None where the system does not
+    tell.
+    """
+    if not hasattr(os, "getloadavg"):
+        return None
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1  # both are the host's, in containers too
+    return f"load {load:.1f} on {cpus} CPUs" if load > max(1.0, cpus / 2) else None
+
+
 def told(run: Mapping[str, Any]) -> list[str]:
     """Machine, versions and what was spoken, a line each, for people."""
     m = run["machine"]

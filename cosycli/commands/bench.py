@@ -239,7 +239,7 @@ def _reset(report: console.Console) -> None:
 
 def _tune(chosen: Sequence[Setup], plot: Path | None, job: _Job) -> None:
     from cosycli import runtime, tuning
-    from cosycli.bench.machine import cpu_name
+    from cosycli.bench.machine import busy, cpu_name
     from cosycli.bench.setups import tuning_texts
     from cosycli.bench.tune import trials_needed, tune
 
@@ -249,6 +249,13 @@ def _tune(chosen: Sequence[Setup], plot: Path | None, job: _Job) -> None:
         raise UsageError("--tune is for the CPU: a GPU has no threads to choose", "leave out --provider")
     if os.environ.get("COSY_THREADS"):
         raise UsageError("COSY_THREADS is set, and would win over what is tuned", "unset COSY_THREADS")
+    load = busy()
+    if load:
+        # Seen with load 6 on 2 cores: one thread cost half of two in every round, because others held the second core.
+        raise CosyError(
+            f"other programs keep this machine busy ({load}): what is fastest now may not be when it is idle",
+            "try again when nothing else runs (the load is that of the last minute), or set COSY_THREADS yourself",
+        )
     from dataclasses import asdict, replace
 
     cores, texts = runtime.available_cores(), tuning_texts(job.texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -39,7 +38,7 @@ def test_how_graphs_are_opened_is_heard_by_no_one(cosy_env, tmp_path):
     import numpy as np
     import soundfile
 
-    from cosycli import tuning
+    from cosycli import runtime, tuning
 
     sounds = []
     for name, chosen in (("plain", None), ("tuned", tuning.Tuning(1, "basic", mem_reuse=True, spinning="never"))):
@@ -47,7 +46,7 @@ def test_how_graphs_are_opened_is_heard_by_no_one(cosy_env, tmp_path):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COSY_CONFIG", str(config))
             if chosen:
-                tuning.keep(chosen, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, {})
+                tuning.keep(chosen, runtime.available_cores(), "kokoro", {})
         command = [sys.executable, "-m", "cosycli", "speak", "今天天气很好。", "-o", f"{name}.wav", "-v"]
         env = cosy_env | {"COSY_CONFIG": str(config)}
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=280)
