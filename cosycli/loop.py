@@ -120,7 +120,8 @@ class Loop:
     def _to_device(self, value: Array) -> Any:
         import onnxruntime as ort
 
-        return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value), self._device, 0)
+        # On the CPU onnxruntime keeps the array itself, and writing in place would change the caller's.
+        return ort.OrtValue.ortvalue_from_numpy(np.array(value, order="C"), self._device, 0)
 
 
 def capture(loop: Loop, state: Mapping[str, Array], inputs: Mapping[str, Array], steps: int = 3) -> None:

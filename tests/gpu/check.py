@@ -19,12 +19,13 @@ from cosycli.measure import percentile
 from cosycli.timing import Meter
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
 TEXTS = (ROOT / "tests/data/sentences-zh.txt").read_text("utf-8").splitlines()
 
 
-def opened(provider: str) -> Engine:
+def opened(provider: str, model: str = "kokoro") -> Engine:
     """An engine that runs on this provider, or an error."""
-    engine = Engine(provider=provider)
+    engine = Engine(model, provider=provider)
     engine.open()
     return engine
 
@@ -47,14 +48,9 @@ def providers() -> dict[str, object]:
     return {"ok": found["cuda"] == "works", **found}
 
 
-def parity(provider: str) -> dict[str, object]:
+def parity(provider: str, model: str = "kokoro") -> dict[str, object]:
     """The GPU's samples against the CPU's float32 ones. FP16 (TensorRT) and TF32 round differently."""
-    from cosycli.backends.kokoro.backend import Kokoro
-    from cosycli.bundles import embedded
-
-    gpu, cpu = opened(provider), Engine(provider="cpu")
-    folder, _ = embedded.ensure(lambda step: None)
-    cpu._backend = Kokoro(folder, precision="float32")
+    gpu, cpu = opened(provider, model), Engine(provider="cpu", precision="float32")
     ratios = []
     for text in TEXTS[:5]:
         a, b = spoken(cpu, text)[0], spoken(gpu, text)[0]
@@ -64,9 +60,9 @@ def parity(provider: str) -> dict[str, object]:
     return {"ok": min(ratios) > (10 if provider == "tensorrt" else 30), "snr_db": ratios, "providers": got}
 
 
-def speed(provider: str) -> dict[str, object]:
+def speed(provider: str, model: str = "kokoro") -> dict[str, object]:
     """First-chunk latency and real-time factor once warm, ten short texts of different lengths (OR-15) among them."""
-    engine = opened(provider)
+    engine = opened(provider, model)
     texts = [*TEXTS[:20], *(f"{TEXTS[i][:5]}。" for i in range(10))]
     for text in texts[:5]:
         spoken(engine, text)
@@ -103,6 +99,57 @@ def second_start() -> dict[str, object]:
     return {"ok": took[1] <= 0.3 * took[0], "seconds": took}
 
 
+FP16 = "gpu-check-fp16"
+
+
+def fp16(provider: str) -> dict[str, object]:
+    """`cosy quantize --to fp16`, measured on this provider, as its own JSON tells."""
+    command = [sys.executable, "-m", "cosycli", "quantize", "kokoro", "--to", "fp16", "-o", FP16]
+    done = subprocess.run([*command, "--provider", provider, "--json", "--force"], capture_output=True, text=True)
+    if done.returncode:
+        return {"ok": False, "error": done.stderr[-400:]}
+    told = json.loads(done.stdout.splitlines()[-1])
+    wanted = ("size_ratio", "speed_ratio", "fidelity", "gained", "warnings")
+    return {"ok": told["fidelity"]["snr"] >= 30, **{name: told[name] for name in wanted}}
+
+
+def steps(provider: str) -> dict[str, object]:
+    """A state that stays on the device, and a captured CUDA graph, against the same by hand on the CPU."""
+    from fakes.graphs import noise
+
+    from cosycli.loop import Loop, capture
+
+    names, zero = {"present": "past"}, {"past": np.zeros((1, 4), np.float32)}
+    inputs = [{"x": noise(1, 4, seed=number)} for number in range(20)]
+    made, captured = [], None
+    for where, graph in (("cpu", False), (provider, False), (provider, provider == "cuda")):
+        session = _cell(where, graph)
+        loop = Loop(session, names, in_place=True)
+        if graph:
+            captured = session.cuda_graph
+            capture(loop, zero, inputs[0])
+        loop.start(zero)
+        made.append([loop.step(one)[0] for one in inputs])
+    worst = max(float(np.abs(a - b).max()) for other in made[1:] for a, b in zip(made[0], other, strict=True))
+    return {"ok": worst < 1e-5 and captured is not False, "worst": worst, "captured": captured}
+
+
+def _cell(provider: str, graph: bool) -> runtime.Session:
+    """present = tanh(x + past), y = 2 · present."""
+    import onnx
+    from fakes.graphs import model, node, value
+
+    nodes = [node("Add", "x past", "sum"), node("Tanh", "sum", "present"), node("Mul", "present two", "y")]
+    shape = [1, 4]
+    made = model(
+        nodes, [value("x", shape), value("past", shape)], [value("y", shape), value("present", shape)],
+        {"two": np.float32(2)},
+    )  # fmt: skip
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / "cosy-check-cell.onnx"
+    onnx.save(made, path)
+    return runtime.Session(path, provider=provider, cuda_graph=graph)
+
+
 def chunk_gaps() -> dict[str, object]:
     """Work between the chunks of ten sentences: what a player has to bridge."""
     engine = opened("cuda")
@@ -116,10 +163,14 @@ CHECKS: tuple[tuple[str, Callable[[], dict[str, object]]], ...] = (
     ("speed cuda", lambda: speed("cuda")),
     ("speed cpu", lambda: speed("cpu")),
     ("gaps cuda", chunk_gaps),
+    ("steps cuda", lambda: steps("cuda")),
     ("memory", memory),
     ("tensorrt second start", second_start),
     ("parity tensorrt", lambda: parity("tensorrt")),
     ("speed tensorrt", lambda: speed("tensorrt")),
+    ("fp16 cuda", lambda: fp16("cuda")),
+    ("parity fp16 cuda", lambda: parity("cuda", FP16)),
+    ("speed fp16 cuda", lambda: speed("cuda", FP16)),
 )
 
 
