@@ -73,7 +73,9 @@ def test_devices_without_portaudio_say_what_to_install(capsys, monkeypatch):
     assert "hint: " in err
 
 
-@pytest.mark.parametrize("command", [[], ["speak"], ["file"], ["warmup"], ["voices"], ["devices"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command", [[], ["speak"], ["file"], ["warmup"], ["voices"], ["devices"], ["doctor"], ["bench"], ["quantize"]]
+)
 def test_every_command_has_help(capsys, command):
     for option in ("-h", "--help"):
         assert "Usage: cosy" in said(capsys, *command, option).out

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDS, TUNE_ROUNDS = 3, 5
 BundleArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[BUNDLE...]", help="What to measure: a bundle, or bundle:precision:provider."),
+    typer.Argument(metavar="BUNDLE", help="What to measure: a bundle, or bundle:precision:provider."),
 ]
 PrecisionOption = Annotated[
     list[str] | None, typer.Option("--precision", metavar="NAME", help="int8 or float32; several: repeat it.")

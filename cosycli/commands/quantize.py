@@ -41,7 +41,7 @@ class Calibrate(str, Enum):
 
 
 BundleArgument = Annotated[
-    str | None, typer.Argument(metavar="[BUNDLE]", help="What to quantise; without it, the model in use.")
+    str | None, typer.Argument(metavar="BUNDLE", help="What to quantise; without it, the model in use.")
 ]
 ToOption = Annotated[To, typer.Option("--to", help="fp16 for GPUs; int8 for CPUs; int4 for large matrix products.")]
 OutputOption = Annotated[
@@ -60,7 +60,10 @@ SentencesOption = Annotated[
 MinSnrOption = Annotated[
     float | None,
     typer.Option(
-        "--min-snr", metavar="DB", help="Put layers back to float, worst first, until the sound is so near to float32."
+        "--min-snr",
+        metavar="DB",
+        help="Put layers back to float, worst first, until the sound is so near to float32. Without it: 30 for fp16, "
+        "12 for int8, 6 for int4.",
     ),
 ]
 SlowdownOption = Annotated[
