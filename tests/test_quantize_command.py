@@ -61,6 +61,7 @@ def test_it_prints_before_and_after(capsys, measured):
     assert rows["SNR (dB)"].split("\t")[0] == "equal"
     assert "tiny-int8 is 2.00 times faster than tiny:float32:cpu" in shown.err
     assert "times smaller" in shown.err
+    assert "2 convolutions stay in float32" in shown.err
     assert "warning" not in shown.err
     assert "cosy speak --model tiny-int8" in shown.err
     order = [bool(setup.folder) for setup in measured.setups]
@@ -70,7 +71,7 @@ def test_it_prints_before_and_after(capsys, measured):
 def test_a_result_that_is_slower_is_warned_of(capsys, measured):
     """OR-13. INT8 made a vocoder slower and worse, and nothing said so."""
     measured.work["new"] = 1.0
-    shown = run(capsys, 0, "--to", "int8", "--json", "-o", "slow")
+    shown = run(capsys, 0, "--convolutions", "--json", "-o", "slow")
     told = json.loads(shown.out)
     assert told["speed_ratio"] == pytest.approx(0.4)
     assert 0 < told["size_ratio"] < 1
@@ -114,6 +115,7 @@ def test_reports_hold_the_ranking(capsys, tmp_path):
         (["nobody"], 3, "models here: kokoro, tiny"),
         (["--to", "int3"], 2, "int3"),
         (["--to", "fp16", "--calibrate", "entropy"], 2, "--calibrate is for int8"),
+        (["--convolutions", "--calibrate", "entropy"], 2, "dynamic"),
         (["--to", "int4", "--block-size", "33"], 2, "16, 32, 64"),
         (["--to", "int4", "--accuracy-level", "2"], 2, "0, 1 or 4"),
         (["-o", "tiny"], 2, "in place"),

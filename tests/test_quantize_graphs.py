@@ -171,7 +171,9 @@ def test_weights_have_a_scale_for_each_channel():
     assert scale[3] == 1
 
 
-@pytest.mark.parametrize("wish", [Wish("int8"), *(Wish("int8", method) for method in calibrate.METHODS)], ids=str)
+@pytest.mark.parametrize(
+    "wish", [Wish("int8", convolutions=True), *(Wish("int8", method) for method in calibrate.METHODS)], ids=str
+)
 def test_int8_convolutions_are_near(tmp_path, wish):
     """Both layers become integers, and 25 dB remain."""
     ready = prepared(two_convs(), wish, [{"x": X}, {"x": noise(1, 32, 99, seed=5)}], tmp=tmp_path)
@@ -190,7 +192,7 @@ def test_channels_of_different_loudness_are_evened(tmp_path):
     x = X * loud.reshape(1, -1, 1)
     weight = noise(32, 32, 3, seed=4) / loud.reshape(1, -1, 1)
     original = two_convs(w1=weight.astype(np.float32))
-    layers, _ = int8.candidates(original, int8.STATIC_KINDS, {})
+    layers, _ = int8.candidates(original, int8.KINDS, {})
     tensors = {t: 1 for layer in layers for t in (layer.data, layer.output)}
     values = calibrate.watch(open_model(graphs.with_outputs(original, tensors)), tensors, [{"x": x}])
     near = {}
@@ -238,7 +240,7 @@ def test_layers_without_integer_kernels_stay_and_say_why(tmp_path):
     original = model(
         nodes, [value("x", [1, 32, "n"])], [value("y", [1, 64, "m"]), value("one", [1, 1, "m"])], constants
     )
-    ready = prepared(original, Wish("int8"), [{"x": X}], tmp=tmp_path)
+    ready = prepared(original, Wish("int8", convolutions=True), [{"x": X}], tmp=tmp_path)
     assert [layer.name for layer in ready.layers] == ["y"]
     assert ready.kept == {"up": "no integer kernel for ConvTranspose", "one": "a weight of 32 numbers"}
 
@@ -290,7 +292,16 @@ def test_four_bits_are_packed_as_the_operator_reads_them(tmp_path, block):
 
 def test_only_large_products_become_int4(tmp_path):
     """Convolutions and small products have nothing to gain."""
-    assert prepared(two_convs(), Wish("int4"), [{"x": X}], tmp=tmp_path) is None
+    ready = prepared(two_convs(), Wish("int4"), [{"x": X}], tmp=tmp_path)
+    assert list(ready.layers) == []
+    assert set(ready.kept) == {"first", "second"}
+
+
+def test_dynamic_convolutions_are_left_unless_asked_for(tmp_path):
+    """OR-13. They are 2.5 to 4 times slower than float32, and nobody wants that from a command that makes it faster."""
+    ready = prepared(two_convs(), Wish("int8"), [{"x": X}], tmp=tmp_path)
+    assert list(ready.layers) == []
+    assert set(ready.kept.values()) == {int8.SLOW}
 
 
 # files

@@ -31,7 +31,10 @@ class Steps:
         return lambda: None
 
 
-def made(wish=Wish("int8"), terms=Terms(12.0), target="small", **more):
+ALL = Wish("int8", convolutions=True)
+
+
+def made(wish=ALL, terms=Terms(12.0), target="small", **more):
     """Make a bundle of the tiny one."""
     return make.make("tiny", target, wish, terms, TEXTS, Steps(), **more)
 
@@ -46,7 +49,7 @@ def nothing_left(home):
     return sorted(path.name for path in home.parent.iterdir() if path.suffix != ".lock") == ["tiny"]
 
 
-@pytest.mark.parametrize("wish", [Wish("fp16"), Wish("int8"), Wish("int8", "entropy"), Wish("int4")], ids=str)
+@pytest.mark.parametrize("wish", [Wish("fp16"), ALL, Wish("int8", "entropy"), Wish("int4")], ids=str)
 def test_a_bundle_is_made_and_speaks(tiny, wish):
     """Smaller, near, usable by name; the source is as it was, and what is no graph comes along."""
     before = digests(tiny)
@@ -132,9 +135,9 @@ def test_terms_that_nothing_meets_leave_nothing(tiny, terms):
 
 def test_nothing_to_quantise_is_an_error(tiny):
     """A bundle that is int8 already has no float layers."""
-    made(Wish("int8"))
+    made()
     with pytest.raises(UsageError, match="nothing in small"):
-        make.make("small", "smaller", Wish("int8"), Terms(0.0), TEXTS, Steps())
+        make.make("small", "smaller", ALL, Terms(0.0), TEXTS, Steps())
 
 
 def broken(monkeypatch, weight):

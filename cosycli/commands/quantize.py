@@ -54,6 +54,9 @@ CalibrateOption = Annotated[
         "--calibrate", help="int8 with fixed ranges, measured while sentences are spoken. Without it they are dynamic."
     ),
 ]
+ConvolutionsOption = Annotated[
+    bool, typer.Option("--convolutions", help="int8 with dynamic ranges: convolutions too, though slow so.")
+]
 SentencesOption = Annotated[
     Path | None, typer.Option("--sentences", metavar="FILE", help="Your own sentences, one a line, to calibrate with.")
 ]
@@ -89,6 +92,7 @@ def quantize(
     to: ToOption = To.int8,
     output: OutputOption = None,
     calibrate: CalibrateOption = None,
+    convolutions: ConvolutionsOption = False,
     sentences: SentencesOption = None,
     min_snr: MinSnrOption = None,
     max_slowdown: SlowdownOption = None,
@@ -104,7 +108,7 @@ def quantize(
 ) -> None:
     """Make a new bundle of smaller numbers from one, and prove what that costs: size, speed, memory and sound."""
     words = console.Console(quiet, verbose, json)
-    wish = _wish(to, calibrate, block_size, accuracy_level)
+    wish = _wish(to, calibrate, convolutions, block_size, accuracy_level)
     source, target = _names(bundle, output, wish, force)
     _check_report(report)
     texts = _texts(sentences)
@@ -131,17 +135,19 @@ def quantize(
 # Values, checked before anything is opened.
 
 
-def _wish(to: To, calibrate: Calibrate | None, block: int, accuracy: int) -> Wish:
+def _wish(to: To, calibrate: Calibrate | None, convolutions: bool, block: int, accuracy: int) -> Wish:
     from cosycli.quantize.int4 import BLOCKS
     from cosycli.quantize.methods import Wish
 
     if calibrate and to is not To.int8:
         raise UsageError(f"--calibrate is for int8, not {to.value}", "leave it out, or use --to int8")
+    if convolutions and (calibrate or to is not To.int8):
+        raise UsageError("--convolutions is for int8 with dynamic ranges", "leave it out")
     if block not in BLOCKS:
         raise UsageError(f"a block of {block} is not possible", f"give one of {', '.join(map(str, BLOCKS))}")
     if accuracy not in (0, 1, 4):
         raise UsageError(f"there is no accuracy level {accuracy}", "give 0, 1 or 4")
-    return Wish(to.value, calibrate.value if calibrate else None, block, accuracy)
+    return Wish(to.value, calibrate.value if calibrate else None, convolutions, block, accuracy)
 
 
 def _names(bundle: str | None, output: str | None, wish: Wish, force: bool) -> tuple[str, str]:
@@ -189,6 +195,8 @@ def _command(source: str, target: str, wish: Wish, terms: Mapping[str, Any]) -> 
     parts = ["cosy", "quantize", source, "--to", wish.to, "-o", target]
     if wish.calibrate:
         parts += ["--calibrate", wish.calibrate]
+    if wish.convolutions:
+        parts.append("--convolutions")
     if wish.to == "int4":
         parts += ["--block-size", str(wish.block), "--accuracy-level", str(wish.accuracy)]
     parts += [part for name, value in terms.items() if value is not None for part in (name, f"{value:g}")]
@@ -287,12 +295,18 @@ def _remarks(wish: Wish, results: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _words(made: Made, results: Sequence[Mapping[str, Any]], wish: Wish) -> dict[str, list[str]]:
+    from cosycli.quantize.int8 import SLOW
     from cosycli.quantize.report import verdict
 
     gained, warnings = verdict(made, results, _remarks(wish, results))
-    if wish.to == "int8" and not wish.calibrate and results[-1]["real_time_factor"] > results[0]["real_time_factor"]:
+    left = sum(reason == SLOW for nodes in made.kept.values() for reason in nodes.values())
+    if left:
+        gained.append(
+            f"{left} convolutions stay in float32; with measured ranges they become int8: --calibrate percentile"
+        )
+    if wish.convolutions and results[-1]["real_time_factor"] > results[0]["real_time_factor"]:
         warnings.append(
-            "dynamic int8 convolutions have no fast kernel on this CPU; fixed ranges do: --calibrate entropy"
+            "convolutions with dynamic ranges have no fast kernel here: --calibrate percentile measures them"
         )
     return {"gained": gained, "warnings": warnings}
 

@@ -11,14 +11,13 @@ from onnx import helper
 from cosycli.quantize import int8
 from cosycli.quantize.graphs import Array, Layer, Rewriter
 
-KINDS = ("MatMul", "Gemm")
 BLOCKS = (16, 32, 64, 128, 256)
 SMALLEST = 1 << 14  # numbers in a weight
 
 
 def candidates(model: Any, keep: Mapping[str, str]) -> tuple[list[Layer], dict[str, str]]:
     """The products that are worth it, and why each other layer stays."""
-    fit, kept = int8.candidates(model, KINDS, keep)
+    fit, kept = int8.candidates(model, int8.PRODUCTS, keep)
     large = []
     for layer in fit:
         if layer.size < SMALLEST:

@@ -102,7 +102,9 @@ def make(
     """
     manifest = catalog.manifest(source)
     reference, folder = _reference(source, texts, listener)
-    prepared = _prepared(reference, manifest, wish, listener)
+    looked_at = _prepared(reference, manifest, wish, listener)
+    reasons = {one.name: one.kept for one in looked_at}
+    prepared = [one for one in looked_at if one.layers]
     if not prepared:
         raise UsageError(
             f"nothing in {source} can become {wish.to}",
@@ -114,7 +116,7 @@ def make(
     def build(scratch: Path) -> store.Manifest:
         listener.step("writing")
         sizes = write(scratch, folder, reference, prepared, excluded)
-        kept = {one.name: dict(one.kept) for one in prepared if one.kept}
+        kept = {name: dict(nodes) for name, nodes in reasons.items() if nodes}
         count = sum(len(one.layers) for one in prepared) - len(excluded)
         new = replace(
             manifest,

@@ -26,6 +26,7 @@ class Wish:
 
     to: str
     calibrate: str | None = None  # int8: None is dynamic, else how static ranges are chosen
+    convolutions: bool = False  # int8 dynamic: these too, though they are slow so
     block: int = 32  # int4: inputs that share a scale
     accuracy: int = 4  # int4: 0 the kernel's choice, 1 float32, 4 int8
 
@@ -54,13 +55,12 @@ class Prepared:
 
 
 def prepare(wish: Wish, name: str, path: Path, keep: Mapping[str, str], feeds: Sequence[Feed]) -> Prepared | None:
-    """A graph's candidates, calibrated on what it was fed; None where nothing in it can change."""
+    """A graph's candidates, which may be none, calibrated on what it was fed; None for a graph that stays whole."""
     if any(not prefix for prefix in keep):
         return None
     model = graphs.load(path)
     ways = {"fp16": _fp16, "int8": _static if wish.calibrate else _dynamic, "int4": _int4}
-    prepared = ways[wish.to](wish, name, model, keep, feeds)
-    return prepared if prepared.layers else None
+    return ways[wish.to](wish, name, model, keep, feeds)
 
 
 def _integer(
@@ -78,7 +78,8 @@ def _integer(
 
 
 def _dynamic(wish: Wish, name: str, model: Any, keep: Mapping[str, str], feeds: Sequence[Feed]) -> Prepared:
-    return _integer(name, model, *int8.candidates(model, int8.DYNAMIC_KINDS, keep), int8.dynamic)
+    kinds = int8.KINDS if wish.convolutions else int8.PRODUCTS
+    return _integer(name, model, *int8.candidates(model, kinds, keep), int8.dynamic)
 
 
 def _int4(wish: Wish, name: str, model: Any, keep: Mapping[str, str], feeds: Sequence[Feed]) -> Prepared:
@@ -87,7 +88,7 @@ def _int4(wish: Wish, name: str, model: Any, keep: Mapping[str, str], feeds: Seq
 
 
 def _static(wish: Wish, name: str, model: Any, keep: Mapping[str, str], feeds: Sequence[Feed]) -> Prepared:
-    layers, kept = int8.candidates(model, int8.STATIC_KINDS, keep)
+    layers, kept = int8.candidates(model, int8.KINDS, keep)
     tensors = {tensor: int8.channel_axis(layer) for layer in layers for tensor in (layer.data, layer.output)}
     values = calibrate.watch(open_model(graphs.with_outputs(model, tensors)), tensors, feeds[::2]) if layers else {}
     inputs, outputs = calibrate.scalings(layers, values, wish.calibrate or "minmax")
