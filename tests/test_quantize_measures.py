@@ -41,6 +41,15 @@ def test_divergence_grows_with_the_difference():
     assert measures.divergence(np.ones(5), np.ones(5)) == 0
 
 
+def test_divergence_is_no_artefact_of_levels():
+    """256 levels against bins half as wide: every second bin was empty, and layers that were hardly changed came out
+    with 2 to 4 nats, far above those that were.
+    """
+    x = np.clip(noise(200_000), -4, 4)
+    step = np.float32(8 / 255)
+    assert measures.divergence(x, np.round(x / step) * step) < 0.02
+
+
 def values(x):
     """The values of one tensor [1, C, n]."""
     found = Values(1)

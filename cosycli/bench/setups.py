@@ -70,6 +70,11 @@ def texts_of(content: str) -> list[str]:
     return [line.strip() for line in content.splitlines() if speakable(line)]
 
 
+def everyday_texts() -> list[str]:
+    """The package's 50 everyday sentences."""
+    return texts_of(resources.files("cosycli").joinpath("data", "everyday.txt").read_text("utf-8"))
+
+
 def shipped_texts() -> list[str]:
     """Everyday sentences and long ones, Chinese and English."""
     data = resources.files("cosycli").joinpath("data")

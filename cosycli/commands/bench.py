@@ -121,15 +121,10 @@ def _chosen(
 
 
 def _texts(path: Path | None) -> list[str]:
-    from cosycli.bench.setups import shipped_texts, texts_of
-    from cosycli.commands.input import file_text
+    from cosycli.bench.setups import shipped_texts
+    from cosycli.commands.input import own_sentences
 
-    if path is None:
-        return shipped_texts()
-    found = texts_of(file_text(path, None))
-    if not found:
-        raise UsageError(f"{path} has no sentences to speak", "give a text file with one sentence a line")
-    return found
+    return shipped_texts() if path is None else own_sentences(path)
 
 
 def _check_plot(path: Path | None) -> None:
@@ -137,13 +132,14 @@ def _check_plot(path: Path | None) -> None:
         return
     from importlib.util import find_spec
 
+    from cosycli.commands.input import check_place
+
     kind = path.suffix.lower()
     if kind not in (".html", ".png"):
         raise UsageError(f"cannot draw {path}: only .html and .png can be drawn", "name it so: --plot bench.html")
     if kind == ".png" and find_spec("PIL") is None:
         raise CosyError("drawing a PNG needs Pillow", "pip install 'cosycli[plot]', or draw a page: --plot bench.html")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise CosyError(f"cannot write {path}: it is a folder, or lies in none", "create the folder, name a file in it")
+    check_place(path)
 
 
 # Measuring.

@@ -75,3 +75,19 @@ def chosen_lexicon(path: str | None) -> Lexicon | None:
     if path is not None:
         lexicons.append(Lexicon.load(path))
     return lexicons[0].merged(*lexicons[1:]) if lexicons else None
+
+
+def own_sentences(path: Path) -> list[str]:
+    """The lines of a file that can be spoken. Raises UsageError where there are none."""
+    from cosycli.bench.setups import texts_of
+
+    found = texts_of(file_text(path, None))
+    if not found:
+        raise UsageError(f"{path} has no sentences to speak", "give a text file with one sentence a line")
+    return found
+
+
+def check_place(path: Path) -> None:
+    """Raise CosyError where no file can be written under this name."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise CosyError(f"cannot write {path}: it is a folder, or lies in none", "create the folder, name a file in it")

@@ -13,7 +13,7 @@ import typer
 
 from cosycli import console
 from cosycli.commands.options import JsonOption, ProviderOption, QuietOption, VerboseOption
-from cosycli.errors import CosyError, UsageError
+from cosycli.errors import UsageError
 
 if TYPE_CHECKING:
     from cosycli.bench.setups import Setup
@@ -169,25 +169,20 @@ def _names(bundle: str | None, output: str | None, wish: Wish, force: bool) -> t
 
 
 def _check_report(path: Path | None) -> None:
+    from cosycli.commands.input import check_place
+
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".json"):
         raise UsageError(f"cannot write {path}: a report is .html or .json", "name it so: --report layers.html")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise CosyError(f"cannot write {path}: it is a folder, or lies in none", "create the folder, name a file in it")
+    check_place(path)
 
 
 def _texts(path: Path | None) -> list[str]:
-    from cosycli.bench.setups import texts_of
-    from cosycli.commands.input import file_text
-    from cosycli.quantize.make import shipped_texts
+    from cosycli.bench.setups import everyday_texts
+    from cosycli.commands.input import own_sentences
 
-    if path is None:
-        return shipped_texts()
-    found = texts_of(file_text(path, None))
-    if not found:
-        raise UsageError(f"{path} has no sentences to speak", "give a text file with one sentence a line")
-    return found
+    return everyday_texts() if path is None else own_sentences(path)
 
 
 def _command(source: str, target: str, wish: Wish, terms: Mapping[str, Any]) -> str:
@@ -234,10 +229,9 @@ def _measured(
     """The source in float32, the source as it is used, if that differs, and the new bundle; in turns."""
     from cosycli.bench import child
     from cosycli.bench.rounds import result, run
-    from cosycli.bench.setups import tuning_texts, warm_up_texts
-    from cosycli.quantize.make import shipped_texts
+    from cosycli.bench.setups import everyday_texts, tuning_texts, warm_up_texts
 
-    spoken = tuning_texts(shipped_texts())
+    spoken = tuning_texts(everyday_texts())
     words.step(f"measuring {ROUNDS} rounds of {len(spoken)} texts, {len(setups)} setups in turns, each warmed up first")
     with console.progress("measuring", ROUNDS * len(setups) * len(spoken), shown=not words.quiet) as advance:
         listener = child.Listener(advance=advance)

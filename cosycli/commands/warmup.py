@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,6 @@ from cosycli.commands.options import (
     VoiceOption,
     tell_provider,
 )
-from cosycli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,17 +61,10 @@ def warmup(
 
 
 def _sentences(path: Path | None) -> list[str]:
-    from cosycli.commands.input import file_text
-    from cosycli.text.normalize import speakable
+    from cosycli.bench.setups import everyday_texts
+    from cosycli.commands.input import own_sentences
 
-    if path is None:
-        text = resources.files("cosycli").joinpath("data", "everyday.txt").read_text("utf-8")
-    else:
-        text = file_text(path, None)
-    found = [line.strip() for line in text.splitlines() if speakable(line)]
-    if not found:
-        raise UsageError(f"{path} has no sentences to speak", "give a text file with one sentence a line")
-    return found
+    return everyday_texts() if path is None else own_sentences(path)
 
 
 def _measure(

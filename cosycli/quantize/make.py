@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,12 +56,6 @@ class Made:
     def as_json(self) -> dict[str, Any]:
         """All of it as plain values."""
         return asdict(self)
-
-
-def shipped_texts() -> list[str]:
-    """The everyday sentences of the package."""
-    text = resources.files("cosycli").joinpath("data", "everyday.txt").read_text("utf-8")
-    return [line for line in text.splitlines() if line.strip()]
 
 
 def chosen_texts(texts: Sequence[str]) -> tuple[list[str], list[str]]:
