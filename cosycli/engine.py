@@ -57,6 +57,7 @@ class Engine:
     ) -> None:
         self.model = model  # the name of a bundle
         self.provider = provider  # as asked for
+        self.builds = False  # whether `auto` may build TensorRT's engines, which takes minutes
         self.precision = precision  # as asked for: "float32", "int8"; None is the bundle's and the machine's choice
         self._folder = folder  # a bundle that has no name yet
         self.why = ""  # it runs where it runs
@@ -120,7 +121,7 @@ class Engine:
         from cosycli import runtime
         from cosycli.providers import ProviderError
 
-        names, reason = runtime.candidates(self.provider)
+        names, reason = runtime.candidates(self.provider, builds=self.builds)
         for place, name in enumerate(names):
             try:
                 with runtime.telling(self._progress):

@@ -128,12 +128,12 @@ def _addition() -> bytes:
     return data
 
 
-def candidates(asked: str) -> tuple[tuple[str, ...], str]:
-    """The providers to try, in order, and why these."""
+def candidates(asked: str, *, builds: bool = False) -> tuple[tuple[str, ...], str]:
+    """The providers to try, in order, and why these. `builds`: engines that take minutes to build may be built."""
     if asked == "cpu" or (asked == "auto" and not providers.has_nvidia() and sys.platform == "linux"):
         return ("cpu",), "cpu was asked for" if asked == "cpu" else "no NVIDIA GPU here"
     engines = engines_folder()
-    built = engines.is_dir() and any(engines.iterdir())
+    built = builds or (engines.is_dir() and any(engines.iterdir()))
     return providers.candidates(asked, listed_providers(), nvidia=providers.has_nvidia(), engines=built)
 
 

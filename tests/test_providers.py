@@ -287,3 +287,23 @@ def _leave(folder):
     from pathlib import Path
 
     (Path(folder) / "g.engine").write_bytes(b"engine")
+
+
+def test_only_a_warm_up_builds_engines_unasked(graph, monkeypatch):
+    """`auto` never built what takes minutes, so nobody who did not name TensorRT ever had it; `cosy warmup` does, and
+    later processes find the engines.
+    """
+    ort = fake(monkeypatch)
+    monkeypatch.setattr(ort, "listed", LISTED)
+    assert runtime.candidates("auto")[0] == ("cuda", "cpu")
+    assert runtime.candidates("auto", builds=True)[0] == ("tensorrt", "cuda", "cpu")
+    (runtime.engines_folder() / "key").mkdir(parents=True)
+    assert runtime.candidates("auto")[0] == ("tensorrt", "cuda", "cpu")
+
+
+def test_warming_up_may_build(monkeypatch, tones, tmp_path):
+    """The command says so to its engine, and speaking does not."""
+    for command, builds in ((["warmup", "-q"], True), (["speak", "你好", "-o", str(tmp_path / "x.wav"), "-q"], False)):
+        monkeypatch.setattr(engine, "_process", None)
+        cli.program(command)
+        assert engine.get_engine().builds is builds

@@ -50,6 +50,7 @@ def warmup(
     texts = _sentences(sentences)
     engine = get_engine(model, provider=provider, progress=report.step)
     engine.voice(voice)
+    engine.builds = True  # the one place where minutes may be spent on it
     engine.open(rebuild=rebuild)
     tell_provider(engine, report)
     measured = _measure(engine, texts, voice, Options(speed=speed), report)
