@@ -134,4 +134,5 @@ def test_assembling_leaves_no_memory_behind(cosy_env, tmp_path):
         int(subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True).stdout)
         for _ in range(2)
     ]
-    assert sizes[0] < 1.4 * sizes[1]
+    # kB. It was 370 MB more; a kernel that reclaims idle pages moves either by 100 MB.
+    assert sizes[0] < sizes[1] + 200_000
