@@ -8,11 +8,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from cosycli import cli, runtime
+from cosycli import cli, providers, runtime
 from cosycli.bench import child
 from cosycli.bench.figures import Spoken, Trial
 from cosycli.bundles import catalog, store
 from cosycli.errors import InferenceError
+from cosycli.quantize import make
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,26 @@ def test_it_prints_before_and_after(capsys, measured):
     assert "cosy speak --model tiny-int8" in shown.err
     order = [bool(setup.folder) for setup in measured.setups]
     assert order == [False, True, True, False]  # in turns
+
+
+@pytest.mark.parametrize(
+    ("nvidia", "arguments", "precision"),
+    [
+        (False, [], "int8 dynamic"),
+        (True, [], "fp16"),
+        (True, ["--provider", "cpu"], "int8 dynamic"),
+        (True, ["--calibrate", "minmax", "--provider", "cpu"], "int8 static (minmax)"),
+        (True, ["--to", "int4", "--provider", "cpu"], "int4"),
+    ],
+)
+def test_without_a_target_it_is_what_suits_the_machine(nvidia, arguments, precision, monkeypatch):
+    """float16 where a GPU runs it, else int8."""
+    monkeypatch.setattr(providers, "has_nvidia", lambda: nvidia)
+    seen = []
+    monkeypatch.setattr(make, "make", lambda source, target, wish, *rest, **more: seen.append(wish.precision) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.program(["quantize", *arguments])
+    assert seen == [precision]
 
 
 def test_a_result_that_is_slower_is_warned_of(capsys, measured):

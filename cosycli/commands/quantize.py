@@ -43,7 +43,13 @@ class Calibrate(str, Enum):
 BundleArgument = Annotated[
     str | None, typer.Argument(metavar="BUNDLE", help="What to quantise; without it, the model in use.")
 ]
-ToOption = Annotated[To, typer.Option("--to", help="fp16 for GPUs; int8 for CPUs; int4 for large matrix products.")]
+ToOption = Annotated[
+    To | None,
+    typer.Option(
+        "--to",
+        help="fp16 for GPUs; int8 for CPUs; int4 for large matrix products. Without it, what suits this machine.",
+    ),
+]
 OutputOption = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="NAME", help="The new bundle, by default BUNDLE-int8 or the like."),
@@ -89,7 +95,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace a bundle of 
 
 def quantize(
     bundle: BundleArgument = None,
-    to: ToOption = To.int8,
+    to: ToOption = None,
     output: OutputOption = None,
     calibrate: CalibrateOption = None,
     convolutions: ConvolutionsOption = False,
@@ -108,7 +114,7 @@ def quantize(
 ) -> None:
     """Make a new bundle of smaller numbers from one, and prove what that costs: size, speed, memory and sound."""
     words = console.Console(quiet, verbose, json)
-    wish = _wish(to, calibrate, convolutions, block_size, accuracy_level)
+    wish = _wish(to or _suiting(provider, calibrate), calibrate, convolutions, block_size, accuracy_level)
     source, target = _names(bundle, output, wish, force)
     _check_report(report)
     texts = _texts(sentences)
@@ -133,6 +139,14 @@ def quantize(
 
 
 # Values, checked before anything is opened.
+
+
+def _suiting(provider: str, calibrate: Calibrate | None) -> To:
+    """float16 where a GPU will run it, else int8."""
+    from cosycli import providers
+
+    gpu = provider in providers.NVIDIA or (provider == "auto" and providers.has_nvidia())
+    return To.fp16 if gpu and not calibrate else To.int8
 
 
 def _wish(to: To, calibrate: Calibrate | None, convolutions: bool, block: int, accuracy: int) -> Wish:
