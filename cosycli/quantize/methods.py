@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,6 @@ class Prepared:
     without: Build
     only: Build
     listen: Build
-    counted: Mapping[str, int] = field(default_factory=dict)
 
 
 def prepare(wish: Wish, name: str, path: Path, keep: Mapping[str, str], feeds: Sequence[Feed]) -> Prepared | None:
@@ -112,7 +111,7 @@ def _fp16(wish: Wish, name: str, model: Any, keep: Mapping[str, str], feeds: Seq
     def only(names: Collection[str]) -> Any:
         return fp16.rounding_twin(graphs.clone(model), types, set(names))
 
-    return Prepared(name, model, layers, kept, without, only, listen, {"converted": len(converted)})
+    return Prepared(name, model, layers, kept, without, only, listen)
 
 
 def _types(model: Any, tensors: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ put back until a condition holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,8 +106,3 @@ def excluded_of(one: Prepared, excluded: Collection[str]) -> list[str]:
 def worst(ranking: Sequence[Sensitivity], count: int) -> list[str]:
     """The first of a ranking as "graph:layer"."""
     return [f"{entry.graph}:{entry.layer}" for entry in ranking[:count]]
-
-
-def by_layer(ranking: Sequence[Sensitivity]) -> Mapping[str, Sensitivity]:
-    """A ranking by "graph:layer"."""
-    return {f"{entry.graph}:{entry.layer}": entry for entry in ranking}
