@@ -27,20 +27,24 @@ def candidates(model: Any, keep: Mapping[str, str]) -> tuple[list[Layer], dict[s
     return large, kept
 
 
-def pack(matrix: Array, block: int) -> tuple[Array, Array]:
-    """[in, out] → 4-bit integers uint8 [out, blocks, block/2], low half first, and scales [out, blocks].
+def pack(matrix: Array, block: int, bits: int = 4) -> tuple[Array, Array]:
+    """[in, out] → integers of 4 or 8 bits, uint8 [out, blocks, block · bits / 8], low half first, and scales
+    [out, blocks].
 
-    Symmetric around 8: the block's value of largest magnitude, sign included, becomes −8, so that all 16 steps are
-    used (the rule of onnxruntime's and llama.cpp's 4-bit blocks).
+    Symmetric around the middle: the block's value of largest magnitude, sign included, becomes −8 (−128), so that all
+    steps are used (the rule of onnxruntime's and llama.cpp's 4-bit blocks).
     """
+    middle = 1 << (bits - 1)
     rows = matrix.T.astype(np.float32)
     blocks = -(-rows.shape[1] // block)
     rows = np.pad(rows, ((0, 0), (0, blocks * block - rows.shape[1]))).reshape(len(rows), blocks, block)
-    at = np.abs(rows).argmax(axis=2)[..., None]
-    scale = np.take_along_axis(rows, at, axis=2)[..., 0] / -8
+    high, low = rows.max(axis=2), rows.min(axis=2)
+    scale = np.where(high > -low, high, low) / -middle
     inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale != 0)
-    q = np.clip(np.round(rows * inverse[..., None]) + 8, 0, 15).astype(np.uint8)
-    return q[..., 0::2] | (q[..., 1::2] << 4), scale.astype(np.float32)
+    rows *= inverse[..., None]
+    q = np.clip(np.rint(rows, out=rows) + middle, 0, 2 * middle - 1).astype(np.uint8)
+    packed = q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
+    return packed, scale.astype(np.float32)
 
 
 def unpack(packed: Array, scale: Array, inputs: int) -> Array:

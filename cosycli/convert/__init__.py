@@ -1,0 +1,1 @@
+"""A CosyVoice checkpoint → a bundle of ONNX graphs, without PyTorch. Only `cosy convert` and `pull` import it."""
