@@ -1,0 +1,1 @@
+"""CosyVoice 2 and 3."""
