@@ -23,7 +23,8 @@ IR = 9
 INLINE = 1024  # bytes: smaller constants stay in the model, where shape inference can read them
 PAGE = 4096  # large weights begin at one, so that onnxruntime can map them from the file
 
-FLOAT, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
+FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
+INT64, INT32 = TensorProto.INT64, TensorProto.INT32
 
 
 class Graph:
@@ -111,6 +112,27 @@ class Graph:
         if bias is not None:
             inputs.append(self.constant(f"{name}.bias", bias))
         return self.op("Conv", inputs, name, kernel_shape=list(weight.shape[2:]), **attributes)
+
+    def cached(self, x: str, name: str, heads: int, width: int, kind: int = FLOAT) -> str:
+        """Append x [rows, frames, heads · width] to the cache `name` in place (inputs `place` and `end`), and return
+        all that it holds, [rows, heads, so far, width]. See `backends.cosyvoice.state`.
+        """
+        self.input(name, ["rows", heads, f"{name}.room", width], kind)
+        x = self.op("Reshape", [x, self.axes(0, 0, heads, width)])
+        x = self.op("Transpose", [x], perm=[0, 2, 1, 3])
+        if kind != FLOAT:
+            x = self.op("Cast", [x], to=kind)
+        whole = self.op("ScatterND", [name, "place", x], f"{name}.next")
+        self.output(whole, ["rows", heads, f"{name}.room", width], kind=kind)
+        held = self.op("Slice", [whole, self.axes(0), "end", self.axes(2)])
+        return held if kind == FLOAT else self.op("Cast", [held], to=FLOAT)
+
+    def keep(self, tensor: str, length: int, axis: int, name: str) -> None:
+        """The last `length` along an axis are the tail that the next run begins with, its input `name`."""
+        ends = [self.axes(-length), self.axes(np.iinfo(np.int64).max), self.axes(axis)]
+        shape = next(value for value in self._inputs if value.name == name).type.tensor_type.shape.dim
+        sizes = [size.dim_param or size.dim_value for size in shape]
+        self.output(self.op("Slice", [tensor, *ends]), sizes, f"{name}.next")
 
     def add(self, *names: str) -> str:
         """The sum of tensors."""
