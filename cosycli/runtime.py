@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,9 @@ class Session:
     """One opened graph, on the provider that was asked for and no other; what that cannot run, the CPU does.
 
     `shapes`: input → (minimum, optimum, maximum), for TensorRT. `cuda_graph`: runs of fixed shapes may be captured
-    (`loop.Loop`), where the graph allows it. Raises ModelError if the file cannot be opened,
+    (`loop.Loop`), where the graph allows it. `mem_reuse`: whether tensors share buffers, if not as tuned.
+
+    Raises ModelError if the file cannot be opened,
     ProviderError if the provider did not open it, InferenceError if a run fails.
     """
 
@@ -213,6 +216,7 @@ class Session:
         intra_threads: int | None = None,
         shapes: Mapping[str, Any] | None = None,
         cuda_graph: bool = False,
+        mem_reuse: bool | None = None,
     ) -> None:
         import onnxruntime as ort
 
@@ -229,6 +233,8 @@ class Session:
         if provider in providers.NVIDIA:
             preload()
         tuned = tuning.current(available_cores(), model=path.parent.name) if provider == "cpu" else tuning.DEFAULT
+        if mem_reuse is not None:
+            tuned = replace(tuned, mem_reuse=mem_reuse)
         options = _options(intra_threads, tuned)
         if provider != "cpu":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

@@ -37,7 +37,8 @@ class Flow:
 
         self.settings = settings
         self.sessions: dict[str, Session] = {
-            name: Session(folder / f"{name}.onnx", provider=provider) for name in (ENCODER, PREPARE, STEP)
+            name: Session(folder / f"{name}.onnx", provider=provider, mem_reuse=True)
+            for name in (ENCODER, PREPARE, STEP)
         }
         self.ahead: int = settings["ahead"]  # tokens that the encoder must see beyond a block
         self.rate: int = settings["rate"]  # frames a token
