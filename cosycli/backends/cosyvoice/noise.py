@@ -1,5 +1,7 @@
-"""The random numbers that PyTorch's CPU generator draws after `manual_seed(0)`: the official models keep such numbers as
-constants outside of the checkpoint. NumPy's Mersenne twister is the same generator.
+"""The random numbers that PyTorch's CPU generator draws after `manual_seed(0)`.
+
+The official models keep such numbers as constants outside of the checkpoint. NumPy's Mersenne
+twister is the same generator.
 """
 
 from __future__ import annotations
