@@ -58,8 +58,17 @@ def zero_tails(vocoder: Vocoder) -> dict[str, Any]:
         return {i.name: np.zeros(i.shape, np.float32) for i in raw.get_inputs() if i.name.startswith("tail.")}
 
 
-def test_version_3_is_the_official_speech(three: Vocoder) -> None:
-    assert apart(three.stream().feed(mel(3), last=True), checkpoints.references(3)["hift_wav"][0]) < 1e-3
+def test_version_3_is_the_official_speech(three: Vocoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The official phases are float32 and not within one cycle: they lose digits, which ours do not."""
+
+    def rounded(self: Any, f0: Any) -> Any:
+        turns = np.mod(f0[:, None] * np.arange(1, 10, dtype=np.float32) / 24000, 1).astype(np.float64)
+        return np.cumsum(turns, axis=0).astype(np.float32).astype(np.float64) * 480
+
+    official = checkpoints.references(3)["hift_wav"][0]
+    assert apart(three.stream().feed(mel(3), last=True), official) < 2e-3
+    monkeypatch.setattr("cosycli.backends.cosyvoice.vocoder._Phase.follow", rounded)
+    assert apart(three.stream().feed(mel(3), last=True), official) < 5e-4
 
 
 def test_what_version_3_gives_early_is_the_official_speech(three: Vocoder) -> None:
@@ -82,7 +91,7 @@ def test_version_3_in_chunks_is_the_whole(three: Vocoder, size: int) -> None:
 def test_an_end_without_frames_gives_the_rest(three: Vocoder) -> None:
     stream = three.stream()
     parts = [stream.feed(mel(3)), stream.feed(mel(3)[:0], last=True)]
-    assert apart(np.concatenate(parts), checkpoints.references(3)["hift_wav"][0]) < 1e-3
+    assert apart(np.concatenate(parts), checkpoints.references(3)["hift_wav"][0]) < 2e-3
 
 
 def test_version_2_is_the_official_speech(two: Vocoder) -> None:

@@ -44,7 +44,8 @@ def _folded(weights: Mapping[str, Array], name: str) -> Array:
         if gain in weights:
             v = weights[direction].astype(np.float64)
             norm = np.sqrt((v**2).sum(axis=tuple(range(1, v.ndim)), keepdims=True))
-            return (weights[gain] * v / norm).astype(np.float32)
+            made: Array = (weights[gain] * v / norm).astype(np.float32)
+            return made
     return weights[f"{name}.weight"]
 
 
@@ -162,8 +163,8 @@ def _raised(layers: _Layers, x: str, name: str, stride: int, gain: float) -> str
     if not layers.causal:
         pad = (weight.shape[2] - stride) // 2
         inputs = [x, graph.constant(f"{name}.weight", weight), graph.constant(f"{name}.bias", bias)]
-        kind = {"strides": [stride], "pads": [pad, pad], "kernel_shape": [weight.shape[2]]}
-        return graph.op("ConvTranspose", inputs, name, **kind)
+        size = [weight.shape[2]]
+        return graph.op("ConvTranspose", inputs, name, strides=[stride], pads=[pad, pad], kernel_shape=size)
     out, channels, taps = weight.shape
     back = -((1 - taps) // stride)  # of the values that were repeated, a tap reaches so far back
     phases = np.zeros((out, stride, channels, back + 1), np.float32)
@@ -214,4 +215,5 @@ def _synthesis() -> Array:
     waves = np.concatenate([share * np.cos(_angles()), -share * np.sin(_angles())]) * _window()
     waves[[BINS, 2 * BINS - 1]] = 0  # imaginary parts that a real signal has not
     overlap = (_window() ** 2).reshape(-1, HOP).sum(axis=0)
-    return (waves / np.tile(overlap, SIZE // HOP))[:, None].astype(np.float32)
+    made: Array = (waves / np.tile(overlap, SIZE // HOP))[:, None].astype(np.float32)
+    return made
