@@ -63,7 +63,8 @@ def test_version_3_is_the_official_speech(three: Vocoder, monkeypatch: pytest.Mo
 
     def rounded(self: Any, f0: Any) -> Any:
         turns = np.mod(f0[:, None] * np.arange(1, 10, dtype=np.float32) / 24000, 1).astype(np.float64)
-        return np.cumsum(turns, axis=0).astype(np.float32).astype(np.float64) * 480
+        radians = np.cumsum(turns, axis=0).astype(np.float32) * np.float32(2 * np.pi) * np.float32(480)
+        return radians.astype(np.float64) / (2 * np.pi)
 
     official = checkpoints.references(3)["hift_wav"][0]
     assert apart(three.stream().feed(mel(3), last=True), official) < 2e-3

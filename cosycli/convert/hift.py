@@ -67,35 +67,38 @@ class _Layers:
         graph.keep(joined, length, 2, f"tail.{name}")
         return joined
 
-    def conv(self, x: str, name: str, dilation: int = 1, gain: float = 1.0) -> str:
-        """A convolution that keeps the length."""
-        weight = _folded(self.weights, name)
+    def conv(self, x: str, name: str, dilation: int = 1, read: Array | float = 1.0, gain: Array | float = 1.0) -> str:
+        """A convolution that keeps the length, of inputs times `read`, each output times `gain`."""
+        weight, bias = _folded(self.weights, name), self.weights[f"{name}.bias"]
+        weight = (weight * np.reshape(read, (1, -1, 1)) * np.reshape(gain, (-1, 1, 1))).astype(np.float32)
+        bias = (bias * np.reshape(gain, -1)).astype(np.float32)
         reach = (weight.shape[2] - 1) * dilation
         pads = [0, 0] if self.causal else [reach // 2, reach // 2]
         if self.causal:
             x = self.tail(x, name, weight.shape[1], reach)
-        kind = {"dilations": [dilation], "pads": pads}
-        return self.graph.conv(x, name, weight * np.float32(gain), self.weights[f"{name}.bias"], **kind)
+        return self.graph.conv(x, name, weight, bias, dilations=[dilation], pads=pads)
 
     def ahead(self, x: str, name: str) -> str:
         """A convolution over what comes, which the caller appends: shorter than its input."""
         weight = _folded(self.weights, name)
         return self.graph.conv(x, name, weight, self.weights[f"{name}.bias"])
 
-    def snake(self, x: str, name: str) -> str:
-        """x + sin²(αx) / α: an activation with a frequency for each channel."""
+    def snake(self, scaled: str) -> str:
+        """αx + sin²(αx), of αx: α times the activation x + sin²(αx) / α."""
         graph = self.graph
-        alpha = self.weights[f"{name}.alpha"].reshape(1, -1, 1)
-        wave = graph.op("Sin", [graph.op("Mul", [x, graph.constant(f"{name}.alpha", alpha)])])
-        inverse = graph.constant(f"{name}.inverse", 1 / (alpha.astype(np.float64) + 1e-9))
-        return graph.add(x, graph.op("Mul", [graph.op("Mul", [wave, wave]), inverse]))
+        wave = graph.op("Sin", [scaled])
+        return graph.add(scaled, graph.op("Mul", [wave, wave]))
 
     def block(self, x: str, name: str) -> str:
-        """A residual block: three times two convolutions."""
+        """A residual block: three times two convolutions. Their weights take over the activations' factors."""
+        graph = self.graph
         for place, dilation in enumerate(DILATIONS):
-            inner = self.conv(self.snake(x, f"{name}.activations1.{place}"), f"{name}.convs1.{place}", dilation)
-            inner = self.conv(self.snake(inner, f"{name}.activations2.{place}"), f"{name}.convs2.{place}")
-            x = self.graph.add(x, inner)
+            before, between = (
+                self.weights[f"{name}.activations{half}.{place}.alpha"].astype(np.float64) for half in (1, 2)
+            )
+            scaled = graph.op("Mul", [x, graph.constant(f"{name}.alpha.{place}", before.reshape(1, -1, 1))])
+            first = self.conv(self.snake(scaled), f"{name}.convs1.{place}", dilation, 1 / before, between)
+            x = graph.add(x, self.conv(self.snake(first), f"{name}.convs2.{place}", 1, 1 / between))
         return x
 
 
@@ -143,7 +146,7 @@ def _network(folder: Path, weights: Mapping[str, Array], causal: bool) -> int:
         x = graph.add(x, layers.block(_lowered(layers, spectrum, stage), f"source_resblocks.{stage}"))
         x = graph.op("Sum", [layers.block(x, f"resblocks.{stage * kernels + kernel}") for kernel in range(kernels)])
     x = graph.op("LeakyRelu", [x], alpha=LAST_SLOPE)
-    x = layers.conv(x, "conv_post", gain=1 / kernels)
+    x = layers.conv(x, "conv_post", read=1 / kernels)
     magnitude, phase = graph.ops("Split", [x, graph.axes(BINS, BINS)], 2, axis=1)
     magnitude = graph.op("Min", [graph.op("Exp", [magnitude]), graph.scalar(LOUDEST)])
     phase = graph.op("Sin", [phase])
