@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from cosycli import __version__, console
-from cosycli.commands import bench, devices, doctor, file, quantize, speak, voices, warmup
+from cosycli.commands import bench, convert, devices, doctor, file, models, quantize, speak, voice, voices, warmup
 from cosycli.errors import CosyError, Exit
 
 app = typer.Typer(
@@ -37,6 +37,9 @@ app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 app.command("quantize")(quantize.quantize)
+app.command("convert")(convert.convert)
+app.add_typer(models.app, name="models")
+app.add_typer(voice.app, name="voice")
 
 
 def _version(wanted: bool) -> None:

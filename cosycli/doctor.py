@@ -151,14 +151,14 @@ def tuned() -> Finding:
 
 def voices() -> Finding:
     """The speakers and the one by default."""
-    from cosycli import backends
-    from cosycli.bundles.embedded import default_voice
-    from cosycli.engine import DEFAULT_MODEL, Engine
+    from cosycli.bundles import catalog
+    from cosycli.engine import Engine, default_model
 
-    Engine(os.environ.get("COSY_MODEL") or DEFAULT_MODEL).voice()
-    names = {model: len(backends.family(model).voices(None)) for model in backends.families()}
+    chosen = os.environ.get("COSY_MODEL") or default_model()
+    speaker = Engine(chosen).voice().name
+    names = {model: len(Engine(model).voices()) for model in catalog.names()}
     told = ", ".join(f"{model} with {count} voices" for model, count in names.items())
-    return Finding("Models", "ok", f"{told}; {default_voice()} speaks by default")
+    return Finding("Models", "ok", f"{told}; {speaker} of {chosen} speaks by default")
 
 
 def lexicon() -> Finding:

@@ -79,12 +79,26 @@ class Engine:
 
     def voice(self, name: str | None = None) -> Voice:
         """A voice with its arrays, loaded once. Raises ModelError where there is no such voice."""
-        from cosycli.bundles.embedded import default_voice
-
-        name = name or default_voice()
+        name = name or self.default_voice
         if name not in self._voices:
-            self._voices[name] = self.family.voice(None, name)
+            self._voices[name] = self.family.voice(self._bundle, name)
         return self._voices[name]
+
+    @property
+    def default_voice(self) -> str:
+        """Who speaks if nobody is named. Raises ModelError."""
+        return self.family.default_voice(self._bundle)
+
+    def voices(self) -> tuple[Voice, ...]:
+        """All voices of the model, arrays not loaded. Raises ModelError."""
+        return self.family.voices(self._bundle)
+
+    @property
+    def _bundle(self) -> Path:
+        """The model's folder. The embedded one need not be there yet: its voices lie in the package."""
+        from cosycli.bundles import store
+
+        return self._folder or store.bundle_path(self.model)
 
     def open(self, *, rebuild: bool = False) -> Backend:
         """The backend, assembled and opened on the first call. Raises ModelError."""
@@ -163,7 +177,8 @@ class Engine:
         """
         options = options or Options()
         check_speed(options.speed)
-        return self._speak(sentences(text, options, lexicon, notice), self.voice(voice), options, notice)
+        texts = sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
+        return self._speak(texts, self.voice(voice), options, notice)
 
     def _speak(
         self, texts: Iterator[Sentence], voice: Voice, options: Options, notice: Callable[[str], None]
@@ -178,7 +193,7 @@ class Engine:
                 if silent > 0:
                     yield clock.pause(silent)
                 before = clock.samples
-                with closing(_shaped(backend, sentence, voice, options, clock)) as chunks:
+                with closing(_shaped(backend, sentence, voice, options, clock, notice)) as chunks:
                     yield from chunks
                 if clock.samples == before:
                     dumb = True
@@ -225,7 +240,12 @@ def _tail(sentence: Sentence) -> float:
 
 
 def _shaped(
-    backend: Backend, sentence: Sentence, voice: Voice, options: Options, clock: _Clock
+    backend: Backend,
+    sentence: Sentence,
+    voice: Voice,
+    options: Options,
+    clock: _Clock,
+    notice: Callable[[str], None] = lambda line: None,
 ) -> Generator[Chunk, None, None]:
     """One sentence's chunks: edges trimmed, peaks guarded, the end faded, word times from the stream's start."""
     import numpy as np
@@ -240,6 +260,8 @@ def _shaped(
     with closing(backend.synthesize(sentence, voice, options)) as pieces:
         for piece in _ending(pieces):
             check_finite(piece.samples, "the model")
+            if piece.note:
+                notice(f"{piece.note}: {sentence.text[:60]}")
             samples = shaper.push(piece.samples)
             waiting += piece.words
             if piece.last:
@@ -271,14 +293,21 @@ def sentences(
     options: Options,
     lexicon: Lexicon | None = None,
     notice: Callable[[str], None] = lambda line: None,
+    *,
+    sounds: bool = True,
 ) -> Iterator[Sentence]:
-    """The text's sentences in order, each with its pronunciation; needs no model."""
+    """The text's sentences in order, each with its pronunciation, or for a model that reads text itself as one word."""
     from cosycli.text.pronounce import pronounce
     from cosycli.text.segment import segments
 
     pieces = [text] if isinstance(text, str) else text
     told: set[str] = set()
     for sentence in segments(pieces, normalize=options.normalize):
+        if not sounds:
+            word = Word(sentence.text, "zh") if any(map(str.isalnum, sentence.text)) else None
+            if word or not sentence.text:
+                yield replace(sentence, words=(word,) if word else ())
+            continue
         words = pronounce(sentence.text, lexicon) if sentence.text else ()
         for line in _remarks(sentence.text, words):
             if line not in told:
@@ -307,6 +336,16 @@ def check_speed(speed: float | None) -> None:
         raise UsageError(f"speed {speed:g} is out of range", f"give a speed from {low:g} to {high:g}; 1 is normal")
 
 
+def default_model() -> str:
+    """The model that speaks if none is named: the one that was chosen, if it is still here."""
+    from cosycli.bundles import store
+    from cosycli.preferences import kept
+
+    chosen = kept("model")
+    known = chosen and store.is_name(chosen) and store.read_manifest(store.bundle_path(chosen))
+    return chosen if chosen and known else DEFAULT_MODEL
+
+
 _process: Engine | None = None
 _process_lock = threading.Lock()
 
@@ -323,7 +362,7 @@ def get_engine(
     wanted = check_provider(provider)
     with _process_lock:
         if _process is None:
-            _process = Engine(model or DEFAULT_MODEL, provider=wanted, progress=progress)
+            _process = Engine(model or default_model(), provider=wanted, progress=progress)
         for asked, has in ((model, _process.model), (provider and wanted, _process.provider)):
             if asked and asked != has:
                 raise UsageError(f"this process already speaks with {has}, not {asked}", "start another process for it")

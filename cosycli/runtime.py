@@ -228,7 +228,9 @@ class Session:
         self.cuda_graph = cuda_graph and provider == "cuda"  # whether runs can be captured; false if it did not open
         self.notes: list[str] = []  # what went otherwise than expected, for people
         started = time.perf_counter()
-        if damaged(path):  # with a bit flipped it may still open, and be heard as noise, or crash the process
+        if damaged(path) or damaged(
+            path.with_suffix(".weights")
+        ):  # with a bit flipped it may still open, and be heard as noise, or crash the process
             raise ModelError(f"{path} is damaged", "run `cosy warmup --rebuild` to assemble the voice anew")
         if provider in providers.NVIDIA:
             preload()

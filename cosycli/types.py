@@ -78,7 +78,7 @@ class Voice:
 
     name: str
     language: str  # BCP 47, "zh-CN" or "en-US"
-    sex: Literal["female", "male"]
+    sex: Literal["female", "male", "unknown"]
     model: str
     licence: str
     arrays: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -91,3 +91,7 @@ class Options:
     speed: float | None = None  # 0.5 to 2.0; 1.0 is the voice's own
     normalize: bool = True
     seed: int | None = None
+    instruct: str | None = None  # how to say it, in words: "用四川话说这句话"
+    steps: int | None = None  # of the flow's solver
+    control: bool = False  # whether marks such as [breath] are followed, and not read
+    strict: bool = False  # whether a sentence may not end before its shortest plausible length

@@ -26,6 +26,7 @@ class Pcm:
     samples: Samples
     words: tuple[TimedWord, ...] = ()
     last: bool = False
+    note: str = ""  # what went otherwise than it should, for people
 
 
 class Backend(Protocol):
@@ -49,11 +50,17 @@ class Family(Protocol):
 
     # What no quantiser touches, and why: "graph:prefix of node names" → reason. A prefix may be empty.
     KEEP: Mapping[str, str]
+    # Whether it speaks sounds, and a text without known ones is silent to it; else it reads the text itself.
+    SOUNDS: bool
 
     def load(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
         """Open a bundle's graphs on a provider. Raises ProviderError, ModelError, and UsageError for a precision
         that the bundle does not hold.
         """
+        ...
+
+    def default_voice(self, folder: Path | None) -> str:
+        """Who speaks if nobody is named. Raises ModelError where the bundle has no voice."""
         ...
 
     def voices(self, folder: Path | None) -> tuple[Voice, ...]:

@@ -107,10 +107,10 @@ def _chosen(
     bundles: list[str] | None, precision: list[str] | None, provider: list[str] | None, voice: str | None
 ) -> list[Setup]:
     from cosycli.bench.setups import check, combined, parse
-    from cosycli.engine import DEFAULT_MODEL
+    from cosycli.engine import default_model
     from cosycli.providers import check_provider
 
-    named = bundles or [os.environ.get("COSY_MODEL") or DEFAULT_MODEL]
+    named = bundles or [os.environ.get("COSY_MODEL") or default_model()]
     runners = provider or [os.environ.get("COSY_PROVIDER") or "auto"]
     chosen = combined(
         [parse(name, voice) for name in named], precision or [], [check_provider(name) for name in runners]

@@ -168,9 +168,9 @@ def _names(bundle: str | None, output: str | None, wish: Wish, force: bool) -> t
     import os
 
     from cosycli.bundles import catalog, embedded, store
-    from cosycli.engine import DEFAULT_MODEL
+    from cosycli.engine import default_model
 
-    source = bundle or os.environ.get("COSY_MODEL") or DEFAULT_MODEL
+    source = bundle or os.environ.get("COSY_MODEL") or default_model()
     catalog.manifest(source)
     target = output or f"{source}-{wish.to}" + (f"-{wish.calibrate}" if wish.calibrate else "")
     if not store.is_name(target) or target == embedded.NAME:

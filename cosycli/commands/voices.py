@@ -8,11 +8,11 @@ from cosycli.commands.options import JsonOption, ModelOption
 
 def voices(model: ModelOption = None, json: JsonOption = False) -> None:
     """List the voices: name, language, sex, model, licence."""
-    from cosycli.bundles.embedded import default_voice
-    from cosycli.engine import DEFAULT_MODEL, Engine
+    from cosycli.engine import Engine, default_model
 
-    found = Engine(model or DEFAULT_MODEL).family.voices(None)
-    default = default_voice()
+    engine = Engine(model or default_model())
+    found = engine.voices()
+    default = engine.default_voice if found else ""
     if json:
         console.out_json(
             [

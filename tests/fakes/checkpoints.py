@@ -18,6 +18,7 @@ DATA = Path(__file__).parents[1] / "data" / "cosyvoice"
 SEEDS = {"llm": 11, "flow": 12, "hift": 13}
 FREE = ("embed_tokens", "speech_embedding", "llm_embedding", "input_embedding")
 SINE_NOISE_3 = 1_245_850  # where in NumPy's RandomState(0) the tiny version 3's source noise begins, in 32-bit draws
+VOCABULARY = 1024  # of the releases that are written: it has room for all added tokens
 CONFIG = {
     "hidden_size": 128,
     "intermediate_size": 256,
@@ -87,6 +88,83 @@ def uniform(start: int, count: int) -> Any:
     """`count` of the numbers in [0, 1) that PyTorch's generator draws after seed 0, from draw `start` on."""
     draws = np.random.RandomState(0).randint(0, 2**32, size=start + count, dtype=np.uint64)[start:]
     return ((draws & 0xFFFFFF) / 2**24).astype(np.float32)
+
+
+ENCODERS = {"speech_tokenizer": "speech_tokenizer_v{}.onnx", "speaker_encoder": "campplus.onnx"}
+
+
+def _write_encoders(folder: Path, version: int, speech: int) -> None:
+    """Small graphs with the official encoders' inputs and outputs: other sounds give other tokens and vectors."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def save(name: str, nodes: list[Any], inputs: list[Any], output: Any, constants: dict[str, Any]) -> None:
+        kept = [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()]
+        graph = helper.make_graph(nodes, "encoder", inputs, [output], kept)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 9
+        onnx.save(model, folder / name)
+
+    node, value = helper.make_node, helper.make_tensor_value_info
+    save(
+        ENCODERS["speech_tokenizer"].format(version),
+        [
+            node("ReduceMean", ["feats"], ["mean"], axes=[1], keepdims=1),
+            node("AveragePool", ["mean"], ["pooled"], kernel_shape=[4], strides=[4], ceil_mode=1),
+            node("Mul", ["pooled", "scale"], ["scaled"]),
+            node("Abs", ["scaled"], ["positive"]),
+            node("Cast", ["positive"], ["whole"], to=TensorProto.INT32),
+            node("Mod", ["whole", "size"], ["tokens"]),
+        ],
+        [value("feats", TensorProto.FLOAT, [1, 128, "t"]), value("feats_length", TensorProto.INT32, [1])],
+        value("tokens", TensorProto.INT32, [1, 1, "n"]),
+        {"scale": np.float32(200), "size": np.int32(speech)},
+    )
+    matrix = np.random.default_rng(0).standard_normal((80, 192)).astype(np.float32)
+    save(
+        ENCODERS["speaker_encoder"],
+        [
+            node("Abs", ["input"], ["loud"]),
+            node("ReduceMean", ["loud"], ["mean"], axes=[1], keepdims=0),
+            node("MatMul", ["mean", "matrix"], ["output"]),
+        ],
+        [value("input", TensorProto.FLOAT, ["b", "t", 80])],
+        value("output", TensorProto.FLOAT, ["b", 192]),
+        {"matrix": matrix},
+    )
+
+
+def write_tokenizer(folder: Path) -> int:
+    """Write a vocabulary of single bytes and two merges; how many ids it has, without the added tokens."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = [chr(byte) for byte in printable] + [chr(256 + place) for place in range(len(others))]
+    vocabulary = {letter: place for place, letter in enumerate([*letters, "th", "the"])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), "utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e\n", "utf-8")
+    return len(vocabulary)
+
+
+def write_release(folder: Path, version: int = 3, *, encoders: bool = True) -> Path:
+    """Write a whole release with tiny models, as the official one is laid out; the folder."""
+    from fakes import torchfile
+
+    write_config(folder, {**CONFIG, "vocab_size": VOCABULARY})
+    assert write_tokenizer(folder / "CosyVoice-BlankEN") + 281 <= VOCABULARY
+    fmax = 8000 if version == 2 else "null"
+    (folder / f"cosyvoice{version}.yaml").write_text(
+        f"__set_seed1: !apply:random.seed [1986]\nsample_rate: 24000\nllm: !new:cosyvoice.llm.llm.LM\n  size: 896\n"
+        f"feat_extractor: !name:matcha.utils.audio.mel_spectrogram\n  n_fft: 1920\n  fmax: {fmax}\n"
+    )
+    for part in SEEDS:
+        shapes = tiny_shapes(version, part)
+        for key, shape in shapes.items():
+            if key.endswith(("embed_tokens.weight", "lm_head.weight")):
+                shapes[key] = (VOCABULARY, shape[1])
+        torchfile.write(folder / f"{part}.pt", weights(part, shapes))
+    if encoders:
+        _write_encoders(folder, version, 96)
+    return folder
 
 
 def write_config(folder: Path, config: Mapping[str, Any] = CONFIG) -> None:

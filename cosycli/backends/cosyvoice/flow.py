@@ -153,6 +153,11 @@ class Stream:
             self._restore(saved)
 
     @property
+    def tokens(self) -> int:
+        """How many there are so far, prompt included."""
+        return len(self._tokens)
+
+    @property
     def wanted(self) -> int:
         """How many more tokens complete the next block that holds frames to be heard, look-ahead included."""
         heard = max(self._solved, len(self._prompt) // self._flow.rate)

@@ -17,6 +17,16 @@ KEEP = {
 }
 
 
+SOUNDS = True
+
+
+def default_voice(folder: Path | None = None) -> str:
+    """The speaker used when none is named."""
+    from cosycli.backends.kokoro.speakers import DEFAULT
+
+    return DEFAULT
+
+
 def load(folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
     """Open the graphs of an assembled bundle. Raises ProviderError where the provider does not take them."""
     from cosycli.backends.kokoro.backend import Kokoro

@@ -1,0 +1,164 @@
+"""The family's backend: text → speech tokens → mel → samples, each as soon as the one before it allows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosycli.backends import Pcm
+from cosycli.backends.cosyvoice import config
+from cosycli.backends.cosyvoice.flow import GUIDANCE, STEPS, Flow, Stream
+from cosycli.backends.cosyvoice.lm import LanguageModel, Prefix, Request
+from cosycli.backends.cosyvoice.stretch import Stretch
+from cosycli.backends.cosyvoice.tokenizer import END_OF_PROMPT, Tokenizer
+from cosycli.backends.cosyvoice.vocoder import RATE, Vocoder
+from cosycli.backends.cosyvoice.watch import Watch
+from cosycli.errors import UsageError
+from cosycli.types import Options, Samples, Sentence, Voice
+
+if TYPE_CHECKING:
+    from cosycli.runtime import Session
+
+Array = NDArray[Any]
+
+ASSISTANT = "You are a helpful assistant."  # what version 3's prompts begin with
+ATTEMPTS = 2  # at a sentence in which the language model loses its way
+ANOTHER = 7919  # added to the seed for the next attempt
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What a voice's sentences have in common."""
+
+    request: Request  # without the text
+    prefix: Prefix
+    solved: Mapping[str, Array]  # the flow's state after the prompt's complete blocks
+
+
+class CosyVoice:
+    """A converted bundle. Many threads may synthesize at once."""
+
+    rate = RATE
+
+    def __init__(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> None:
+        settings = config(folder)
+        self.precision: str = settings["precision"]
+        if precision not in (None, self.precision):
+            raise UsageError(
+                f"{folder.name} is in {self.precision}, not {precision}", f"convert it again: --precision {precision}"
+            )
+        self.version: int = settings["version"]
+        # Graphs of hundreds of megabytes are read at the same time as the tokenizer's text is.
+        with ThreadPoolExecutor(4) as pool:
+            tokenizer = pool.submit(Tokenizer, folder, self.version)
+            lm = pool.submit(LanguageModel, folder, settings["lm"], provider)
+            flow = pool.submit(Flow, folder, settings["flow"], provider)
+            vocoder = pool.submit(Vocoder, folder, settings["vocoder"], provider)
+        self._lm, self._flow, self._vocoder = lm.result(), flow.result(), vocoder.result()
+        self._tokenizer = tokenizer.result()
+        self._lock = threading.Lock()
+        self._prepared: dict[tuple[Any, ...], _Prepared] = {}
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The opened graphs by name."""
+        return {**self._lm.sessions, **self._flow.sessions, **self._vocoder.sessions}
+
+    def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
+        """Yield the sentence's audio. Raises UsageError for options that the bundle does not have, InferenceError."""
+        steps = STEPS if options.steps is None else options.steps
+        self._flow.check_steps(steps)
+        prepared = self.prepare(voice, steps, options.instruct)
+        text = self._tokenizer.encode(sentence.text, control=options.control)
+        request = Request(text, prepared.request.prompt_text, prepared.request.prompt_speech)
+        seed = options.seed or 0
+        for attempt in range(ATTEMPTS):
+            stream = self._stream(voice, steps, prepared.solved)
+            trouble, given = "", False
+            for pcm in self._attempt(request, seed + attempt * ANOTHER, prepared.prefix, stream, options):
+                trouble = pcm.note
+                if trouble and not given and attempt + 1 < ATTEMPTS:
+                    break  # nobody has heard anything of it yet
+                given = given or len(pcm.samples) > 0
+                yield pcm
+            if not trouble or given:
+                return
+            yield Pcm(np.zeros(0, np.float32), note=f"{trouble}; trying again with another seed")
+
+    def _attempt(
+        self, request: Request, seed: int, prefix: Prefix, stream: Stream, options: Options
+    ) -> Generator[Pcm, None, None]:
+        """One generation: ends with a piece that is marked as the last, and says what was wrong with it."""
+        speech, stretch = self._vocoder.stream(seed), Stretch(options.speed or 1.0)
+        watch = Watch(len(request.text))
+        waiting: list[int] = []
+        trouble = ""
+        limit = self._flow.limit - stream.tokens
+        for token in self._lm.generate(request, seed, prefix=prefix, strict=options.strict, limit=limit):
+            trouble = watch.add(token)
+            if trouble:
+                break
+            waiting.append(token)
+            if len(waiting) >= stream.wanted:
+                samples = speech.feed(stretch.feed(stream.feed(waiting)))
+                waiting = []
+                if len(samples):
+                    yield Pcm(samples)
+        if watch.end():
+            yield Pcm(np.zeros(0, np.float32), last=True, note=watch.end())
+            return
+        mel = stretch.feed(stream.feed(waiting, last=True), last=True)
+        yield Pcm(speech.feed(mel, last=True), last=True, note=trouble)
+
+    def revoice(
+        self, tokens: Sequence[int] | Array, voice: Voice, steps: int = STEPS
+    ) -> Generator[Samples, None, None]:
+        """Yield the samples of speech tokens [n] in a voice: what was said, by somebody else."""
+        self._flow.check_steps(steps)
+        stream, speech = self._stream(voice, steps, self.prepare(voice, steps).solved), self._vocoder.stream()
+        at = 0
+        while at < len(tokens):
+            count = max(stream.wanted, 1)
+            last = at + count >= len(tokens)
+            yield speech.feed(stream.feed(tokens[at : at + count], last=last), last=last)
+            at += count
+
+    def prepare(self, voice: Voice, steps: int = STEPS, instruct: str | None = None) -> _Prepared:
+        """What all sentences of a voice share: made once, kept."""
+        key = (voice.name, id(voice.arrays), steps, instruct)
+        with self._lock:
+            if key not in self._prepared:
+                self._prepared[key] = self._make(voice, steps, instruct)
+            return self._prepared[key]
+
+    def _make(self, voice: Voice, steps: int, instruct: str | None) -> _Prepared:
+        request = self._request(voice, instruct)
+        stream = self._stream(voice, steps, None)
+        stream.solve_prompt()
+        return _Prepared(request, self._lm.prefix(request.prompt_text), stream.saved())
+
+    def _request(self, voice: Voice, instruct: str | None) -> Request:
+        """The prompt that the language model gets: what it is told, or what the voice says in the recording."""
+        spoken, said = voice.arrays["tokens"].tolist(), str(voice.arrays["text"])
+        encode = self._tokenizer.encode
+        end = encode(END_OF_PROMPT, control=True)
+        if instruct:
+            told = f"{ASSISTANT} {instruct}" if self.version == 3 else instruct
+            return Request((), [*encode(told), *end])
+        opening = [*encode(ASSISTANT), *end] if self.version == 3 else []
+        if not said:  # across languages: the voice comes from the flow alone
+            return Request((), opening)
+        return Request((), [*opening, *encode(said)], spoken)
+
+    def _stream(self, voice: Voice, steps: int, solved: Mapping[str, Array] | None) -> Stream:
+        arrays = voice.arrays
+        return self._flow.stream(
+            arrays["speaker"], arrays["flow_tokens"], arrays["mel"], steps=steps, guidance=GUIDANCE, saved=solved
+        )
