@@ -32,6 +32,15 @@ LEAD = 0.1
 CLAUSE_PAUSE = 0.2  # a shorter pause than this is a cut within a sentence
 LONGEST_UNASKED = 0.7  # seconds a text's layout brings (a heading's); what is longer was asked for with a tag
 
+# Options that only some families have, and how the command line spells them.
+FAMILY_OPTIONS = {
+    "seed": "--seed",
+    "instruct": "--instruct",
+    "steps": "--steps",
+    "control": "--control-tokens",
+    "strict": "--strict",
+}
+
 Progress = Callable[[str], None]
 
 
@@ -84,6 +93,17 @@ class Engine:
             self._voices[name] = self.family.voice(self._bundle, name)
         return self._voices[name]
 
+    def voice_mark(self, name: str) -> str:
+        """What changes with how a voice sounds: its name, and for one made of a recording, what was made of that."""
+        import hashlib
+
+        if self.family.SOUNDS:
+            return name
+        digest = hashlib.sha256()
+        for key, value in sorted(self.voice(name).arrays.items()):
+            digest.update(key.encode() + (value.tobytes() if hasattr(value, "tobytes") else str(value).encode()))
+        return f"{name} {digest.hexdigest()[:16]}"
+
     @property
     def default_voice(self) -> str:
         """Who speaks if nobody is named. Raises ModelError."""
@@ -99,6 +119,16 @@ class Engine:
         from cosycli.bundles import store
 
         return self._folder or store.bundle_path(self.model)
+
+    def check(self, options: Options) -> None:
+        """Raise UsageError for options that are out of range, or that this model does not have."""
+        check_speed(options.speed)
+        plain = Options()
+        asked = {name for name in FAMILY_OPTIONS if getattr(options, name) != getattr(plain, name)}
+        missing = sorted(asked - set(self.family.OPTIONS))
+        if missing:
+            flags = ", ".join(FAMILY_OPTIONS[name] for name in missing)
+            raise UsageError(f"{self.model} has no {flags}", "choose a CosyVoice model: `cosy models` lists them")
 
     def open(self, *, rebuild: bool = False) -> Backend:
         """The backend, assembled and opened on the first call. Raises ModelError."""
@@ -176,7 +206,7 @@ class Engine:
         Raises UsageError for a bad speed, ModelError for a missing voice or model, InferenceError.
         """
         options = options or Options()
-        check_speed(options.speed)
+        self.check(options)
         texts = sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
         return self._speak(texts, self.voice(voice), options, notice)
 

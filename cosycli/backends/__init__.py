@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -52,6 +52,8 @@ class Family(Protocol):
     KEEP: Mapping[str, str]
     # Whether it speaks sounds, and a text without known ones is silent to it; else it reads the text itself.
     SOUNDS: bool
+    # The options beyond speed and normalize that it has, by their names in `types.Options`.
+    OPTIONS: Collection[str]
 
     def load(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:
         """Open a bundle's graphs on a provider. Raises ProviderError, ModelError, and UsageError for a precision

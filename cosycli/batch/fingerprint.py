@@ -11,10 +11,10 @@ import json
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cosycli.types import Options
 
@@ -47,7 +47,9 @@ class Recipe:
     def _digest(self) -> hashlib._Hash:
         entries = self.lexicon.entries if self.lexicon else {}
         words = sorted((word, entry.kind, *entry.sounds) for word, entry in entries.items())
-        options = [self.options.speed, self.options.normalize, self.options.seed]
+        options: list[Any] = [self.options.speed, self.options.normalize, self.options.seed]
+        changed = {key: value for key, value in asdict(self.options).items() if value != getattr(Options(), key)}
+        options += [[key, changed[key]] for key in ("instruct", "steps", "control", "strict") if key in changed]
         facts = [sound_version(self.model), self.model, self.voice, options, words, self.format]
         return hashlib.sha256(json.dumps(facts).encode() + b"\0")
 

@@ -12,16 +12,22 @@ import typer
 
 from cosycli import console
 from cosycli.commands.options import (
+    ControlOption,
     EncodingOption,
+    InstructOption,
     JsonOption,
     LexiconOption,
     ModelOption,
     NormalizeOption,
     ProviderOption,
     QuietOption,
+    SeedOption,
     SpeedOption,
+    StepsOption,
+    StrictOption,
     VerboseOption,
     VoiceOption,
+    chosen_options,
     tell_provider,
 )
 from cosycli.errors import UsageError
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
     from cosycli.batch.plan import Plan, Wishes
     from cosycli.engine import Engine
     from cosycli.types import Chunk
+
+
+SEED = 1  # of files, where none is given
 
 
 class AudioFormat(str, Enum):
@@ -118,6 +127,11 @@ def file(
     speed: SpeedOption = 1.0,
     model: ModelOption = None,
     provider: ProviderOption = "auto",
+    instruct: InstructOption = None,
+    seed: SeedOption = None,
+    steps: StepsOption = None,
+    control: ControlOption = False,
+    strict: StrictOption = False,
     normalize: NormalizeOption = True,
     lexicon: LexiconOption = None,
     encoding: EncodingOption = None,
@@ -136,16 +150,19 @@ def file(
     from cosycli.commands.input import chosen_lexicon
     from cosycli.engine import check_speed, get_engine
     from cosycli.text.encoding import check_encoding
-    from cosycli.types import Options
 
     report = console.Console(quiet, verbose, json)
     check_speed(speed)
     check_encoding(encoding)
-    options, words = Options(speed=speed, normalize=normalize), chosen_lexicon(lexicon)
+    words = chosen_lexicon(lexicon)
     name = _check_target(output, folder, audio_format, split, subtitles)
     found = find(inputs, glob or TEXTS)
     _check_sources(found, output, folder)
     engine = get_engine(model, provider=provider, progress=report.step)
+    if seed is None and not engine.family.SOUNDS:
+        seed = SEED  # another one each time would make everything anew
+        report.detail(f"seed {seed}")
+    options = chosen_options(engine, speed, normalize, instruct, seed, steps, control, strict)
     speaker = engine.voice(voice).name
 
     def speak(text: Any, notice: Callable[[str], None]) -> Generator[Chunk, None, None]:
@@ -157,7 +174,7 @@ def file(
     from cosycli.batch.fingerprint import Recipe
     from cosycli.batch.plan import Wishes, make_plan
 
-    recipe = Recipe(engine.model, speaker, options, words, name)
+    recipe = Recipe(engine.model, engine.voice_mark(speaker), options, words, name)
     wishes = Wishes(recipe, Path(output) if output else None, folder, _value(split), _value(subtitles), encoding, force)
     plan = make_plan(found.sources, found.failures, wishes)
     code = _run(plan, wishes, engine, speak, report)

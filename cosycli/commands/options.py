@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from cosycli.console import Console
     from cosycli.engine import Engine
+    from cosycli.types import Options
 
 
 def tell_provider(engine: Engine, report: Console) -> None:
@@ -25,6 +26,24 @@ def _shown(shares: dict[str, float]) -> str:
     """CUDA 96 % CPU 4 %; a share of all is not worth a number."""
     names = {name.removesuffix("ExecutionProvider"): share for name, share in shares.items()}
     return " ".join(name if share == 1 else f"{name} {share:.0%}" for name, share in names.items())
+
+
+def chosen_options(
+    engine: Engine,
+    speed: float,
+    normalize: bool,
+    instruct: str | None,
+    seed: int | None,
+    steps: int | None,
+    control: bool,
+    strict: bool,
+) -> Options:
+    """The options for a model. Raises UsageError for those that it does not have."""
+    from cosycli.types import Options
+
+    options = Options(speed, normalize, seed, instruct, steps, control, strict)
+    engine.check(options)
+    return options
 
 
 VoiceOption = Annotated[
@@ -61,6 +80,24 @@ EncodingOption = Annotated[
     typer.Option(
         "--encoding", metavar="NAME", help="Encoding of the text; found out if not given.", show_default=False
     ),
+]
+InstructOption = Annotated[
+    str | None,
+    typer.Option("--instruct", metavar="TEXT", help="How to say it (CosyVoice): 用四川话说这句话.", show_default=False),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Repeat what was said with this seed (CosyVoice).", show_default=False),
+]
+StepsOption = Annotated[
+    int | None,
+    typer.Option("--steps", min=1, help="Solver steps (CosyVoice): fewer are faster.", show_default="10"),
+]
+ControlOption = Annotated[
+    bool, typer.Option("--control-tokens", help="Follow marks such as [breath] and <strong> (CosyVoice).")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Let no sentence end sooner than its text can be said (CosyVoice).")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="More words on stderr.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
@@ -14,16 +15,22 @@ import typer
 from cosycli import console
 from cosycli.audio.formats import RAW_PLAYER, raw_line
 from cosycli.commands.options import (
+    ControlOption,
     EncodingOption,
+    InstructOption,
     JsonOption,
     LexiconOption,
     ModelOption,
     NormalizeOption,
     ProviderOption,
     QuietOption,
+    SeedOption,
     SpeedOption,
+    StepsOption,
+    StrictOption,
     VerboseOption,
     VoiceOption,
+    chosen_options,
     tell_provider,
 )
 from cosycli.errors import UsageError
@@ -146,6 +153,11 @@ def speak(
     device: DeviceOption = None,
     preroll: PrerollOption = 0.0,
     subtitles: SubtitlesOption = None,
+    instruct: InstructOption = None,
+    seed: SeedOption = None,
+    steps: StepsOption = None,
+    control: ControlOption = False,
+    strict: StrictOption = False,
     normalize: NormalizeOption = True,
     lexicon: LexiconOption = None,
     encoding: EncodingOption = None,
@@ -169,25 +181,30 @@ def speak(
     target = Target(output, raw, play or (output is None and not raw), device, preroll, subtitles)
     check_speed(speed)
     check_encoding(encoding)
-    options = Options(speed=speed, normalize=normalize)
     own_words = chosen_lexicon(lexicon)
     text = _text(words, text_file, encoding)
     if dry_run:
-        _print_sentences(text, options, own_words, report)
+        _print_sentences(text, Options(speed=speed, normalize=normalize), own_words, report)
         return
     target.check()
     engine = get_engine(model, provider=provider, progress=report.step)
+    draws = not engine.family.SOUNDS  # such a model says it otherwise each time
+    if draws and seed is None:
+        seed = secrets.randbelow(1_000_000)
+        report.note(f"seed {seed}: --seed {seed} says it in the same way again")
+    options = chosen_options(engine, speed, normalize, instruct, seed, steps, control, strict)
     engine.voice(voice)
     with ExitStack() as stack:
         sinks = target.sinks(engine)
         engine.open_in_background()
-        _prime(text, options, own_words)
+        if not draws:
+            _prime(text, options, own_words)
         arrivals, meter = _watched(text, engine, sinks)
         chunks = engine.stream(arrivals, voice=voice, options=options, lexicon=own_words, notice=_remark(report))
         if target.raw:
             report.note(raw_line(RATE))
         _pour(meter, stack.enter_context(closing(chunks)), sinks)
-    _conclude(meter, sinks, engine, report, target)
+    _conclude(meter, sinks, engine, report, target, seed)
 
 
 def _prime(text: Iterable[str], options: Options, lexicon: Lexicon | None) -> None:
@@ -260,7 +277,9 @@ def _pour(meter: Meter, chunks: Iterator[Chunk], sinks: list[Any]) -> None:
             raise nothing_to_speak()
 
 
-def _conclude(meter: Meter, sinks: list[Any], engine: Engine, report: console.Console, target: Target) -> None:
+def _conclude(
+    meter: Meter, sinks: list[Any], engine: Engine, report: console.Console, target: Target, seed: int | None
+) -> None:
     for sink in sinks:
         for note in getattr(getattr(sink, "report", None), "notes", []):
             report.note(f"note: {note}")
@@ -272,10 +291,10 @@ def _conclude(meter: Meter, sinks: list[Any], engine: Engine, report: console.Co
     if target.output not in (None, "-"):
         report.note(f"wrote {target.output}: {meter.audio:.1f} s")
     if report.json:
-        _print_metrics(meter, engine, target, loading)
+        _print_metrics(meter, engine, target, loading, seed)
 
 
-def _print_metrics(meter: Meter, engine: Engine, target: Target, loading: float) -> None:
+def _print_metrics(meter: Meter, engine: Engine, target: Target, loading: float, seed: int | None) -> None:
     import json
 
     value = {
@@ -286,6 +305,7 @@ def _print_metrics(meter: Meter, engine: Engine, target: Target, loading: float)
         "load_seconds": round(loading, 4),
         "real_time_factor": round(meter.rtf or 0.0, 4),
         "model": engine.model,
+        "seed": seed,
     }
     line = json.dumps(value, ensure_ascii=False)
     print(line, file=sys.stderr if target.to_stdout else sys.stdout, flush=True)  # audio keeps stdout to itself

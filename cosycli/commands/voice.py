@@ -65,7 +65,7 @@ def add(
     force: Annotated[bool, typer.Option("--force", help="Replace a voice of this name.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a voice of a recording. With what is said in it, the voice speaks as there; else its sound is taken alone."""
+    """Make a voice of a recording. With what is said in it, the voice speaks as there; else only its sound is taken."""
     from cosycli.backends.cosyvoice import prompt
     from cosycli.bundles import voices as packs
     from cosycli.convert.make import pack

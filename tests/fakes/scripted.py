@@ -81,6 +81,11 @@ class ScriptedFamily:
             raise ModelError("a graph is damaged", "mend it")
         return self.backend
 
+    SOUNDS, OPTIONS = True, frozenset({"seed"})
+
+    def default_voice(self, folder=None):
+        return default_voice()
+
     def voices(self, folder=None):
         return tuple(Voice(name, "zh-CN", "female", "kokoro", "CC0") for name in (default_voice(), "other"))
 

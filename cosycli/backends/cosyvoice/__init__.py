@@ -24,6 +24,7 @@ KEEP = {
     "flow-step:input": "the solver adds up its errors",
 }
 SOUNDS = False
+OPTIONS = frozenset({"seed", "instruct", "steps", "control", "strict"})
 
 
 def load(folder: Path, provider: str = "cpu", precision: str | None = None) -> Backend:

@@ -18,6 +18,7 @@ KEEP = {
 
 
 SOUNDS = True
+OPTIONS: frozenset[str] = frozenset({"seed"})  # its noise is always the same
 
 
 def default_voice(folder: Path | None = None) -> str:
