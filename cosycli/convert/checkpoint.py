@@ -211,6 +211,8 @@ class _File:
 
     def array(self, tensor: _Tensor) -> Array:
         """A tensor's values, as a view of the file where its type is NumPy's. Raises ModelError."""
+        if hasattr(mmap, "MADV_DONTNEED"):  # pages that were read before count as ours until then
+            self._map.madvise(mmap.MADV_DONTNEED)
         kind = TYPES[tensor.storage.kind]
         size = np.dtype("<u2" if kind == "bfloat16" else kind).itemsize
         start, length = self._place(tensor.storage.key)

@@ -93,7 +93,7 @@ def uniform(start: int, count: int) -> Any:
 ENCODERS = {"speech_tokenizer": "speech_tokenizer_v{}.onnx", "speaker_encoder": "campplus.onnx"}
 
 
-def _write_encoders(folder: Path, version: int, speech: int) -> None:
+def write_encoders(folder: Path, version: int, speech: int) -> None:
     """Small graphs with the official encoders' inputs and outputs: other sounds give other tokens and vectors."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -145,17 +145,22 @@ def write_tokenizer(folder: Path) -> int:
     return len(vocabulary)
 
 
+def write_yaml(folder: Path, version: int) -> None:
+    """Write the settings, with tags of Python objects in them as in the official file."""
+    fmax = 8000 if version == 2 else "null"
+    (folder / f"cosyvoice{version}.yaml").write_text(
+        f"__set_seed1: !apply:random.seed [1986]\nsample_rate: 24000\nllm: !new:cosyvoice.llm.llm.LM\n  size: 896\n"
+        f"feat_extractor: !name:matcha.utils.audio.mel_spectrogram\n  n_fft: 1920\n  fmax: {fmax}\n"
+    )
+
+
 def write_release(folder: Path, version: int = 3, *, encoders: bool = True) -> Path:
     """Write a whole release with tiny models, as the official one is laid out; the folder."""
     from fakes import torchfile
 
     write_config(folder, {**CONFIG, "vocab_size": VOCABULARY})
     assert write_tokenizer(folder / "CosyVoice-BlankEN") + 281 <= VOCABULARY
-    fmax = 8000 if version == 2 else "null"
-    (folder / f"cosyvoice{version}.yaml").write_text(
-        f"__set_seed1: !apply:random.seed [1986]\nsample_rate: 24000\nllm: !new:cosyvoice.llm.llm.LM\n  size: 896\n"
-        f"feat_extractor: !name:matcha.utils.audio.mel_spectrogram\n  n_fft: 1920\n  fmax: {fmax}\n"
-    )
+    write_yaml(folder, version)
     for part in SEEDS:
         shapes = tiny_shapes(version, part)
         for key, shape in shapes.items():
@@ -163,7 +168,7 @@ def write_release(folder: Path, version: int = 3, *, encoders: bool = True) -> P
                 shapes[key] = (VOCABULARY, shape[1])
         torchfile.write(folder / f"{part}.pt", weights(part, shapes))
     if encoders:
-        _write_encoders(folder, version, 96)
+        write_encoders(folder, version, 96)
     return folder
 
 
