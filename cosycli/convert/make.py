@@ -18,8 +18,8 @@ from cosycli.errors import ModelError, UsageError
 
 PRECISIONS = ("int8", "float32")
 ENCODERS = ("speech_tokenizer", "speaker_encoder")
-# What the default voice says in its recording, and who: five seconds in which most sounds of Chinese occur.
-DEFAULT_TEXT = "您好，很高兴为您朗读。窗外下着小雨，我们先喝一杯热茶，再慢慢聊吧。"
+# What the default voice says in its recording, and who. Three seconds: every second of a prompt is work in every chunk.
+DEFAULT_TEXT = "您好，很高兴为您朗读，我们慢慢聊吧。"
 DEFAULT_SPEAKER = "zf_xiaoxiao"
 
 Progress = Callable[[str], None]

@@ -8,6 +8,7 @@ Knows no model.
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-GROWTH = 250  # frames: caches grow by at least so many, and by half of what they hold
+# Frames that caches have room for at first, and by how many they grow at least. Room that nothing was written to takes
+# no memory where pages are given out when they are touched; growing copies all that there is.
+ROOM, GROWTH = (2000, 1000) if sys.platform != "win32" else (250, 250)
+NORESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python names since 3.13: room is not memory yet
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -93,7 +97,7 @@ class Stateful:
     def _reserve(self, frames: int) -> None:
         if frames <= self._room or not self._caches:
             return
-        self._room = max(frames, self._room * 3 // 2, self._room + GROWTH)
+        self._room = max(frames + GROWTH, ROOM)
         for name, ((_, heads, _, width), kind) in self._caches.items():
             shape = (self._rows, heads, self._room, width)
             fresh = _zeros(shape, kind)
@@ -118,7 +122,7 @@ class Stateful:
     def restore(self, saved: Mapping[str, Array]) -> None:
         """Begin with a saved state. The arrays are copied, or left as they are."""
         frames = int(saved["frames"])
-        self._reserve(frames + GROWTH)
+        self._reserve(frames)
         self.frames = frames
         self._tails = {name: saved[name] for name in self._tails}
         for name in self._caches:
@@ -133,4 +137,5 @@ class Stateful:
 def _zeros(shape: tuple[int, ...], kind: Any) -> Array:
     """Zeros in pages of their own: only what is touched takes memory, and all of it goes back at once."""
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
-    return np.frombuffer(mmap.mmap(-1, size), kind).reshape(shape)
+    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE} if sys.platform == "linux" else {}
+    return np.frombuffer(mmap.mmap(-1, size, **flags), kind).reshape(shape)
