@@ -16,7 +16,20 @@ from typing import Annotated, Any
 import typer
 
 from cosycli import __version__, console
-from cosycli.commands import bench, convert, devices, doctor, file, models, quantize, speak, voice, voices, warmup
+from cosycli.commands import (
+    bench,
+    convert,
+    convert_voice,
+    devices,
+    doctor,
+    file,
+    models,
+    quantize,
+    speak,
+    voice,
+    voices,
+    warmup,
+)
 from cosycli.errors import CosyError, Exit
 
 app = typer.Typer(
@@ -38,6 +51,7 @@ app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 app.command("quantize")(quantize.quantize)
 app.command("convert")(convert.convert)
+app.command("convert-voice")(convert_voice.convert_voice)
 app.add_typer(models.app, name="models")
 app.add_typer(voice.app, name="voice")
 

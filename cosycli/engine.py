@@ -207,6 +207,10 @@ class Engine:
         """
         options = options or Options()
         self.check(options)
+        if options.control:
+            from cosycli.text.marks import hide
+
+            text = hide([text] if isinstance(text, str) else text, self.family.MARKS)
         texts = sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
         return self._speak(texts, self.voice(voice), options, notice)
 

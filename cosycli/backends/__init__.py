@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -50,6 +50,8 @@ class Family(Protocol):
 
     # What no quantiser touches, and why: "graph:prefix of node names" → reason. A prefix may be empty.
     KEEP: Mapping[str, str]
+    # Marks that `Options.control` makes it follow.
+    MARKS: Sequence[str]
     # Whether it speaks sounds, and a text without known ones is silent to it; else it reads the text itself.
     SOUNDS: bool
     # The options beyond speed and normalize that it has, by their names in `types.Options`.

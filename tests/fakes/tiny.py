@@ -88,7 +88,7 @@ def tiny(tmp_path, monkeypatch):
     module = types.ModuleType("cosycli.backends.tinyvoice")
     voice = Voice("hum", "zh-CN", "female", NAME, "CC0")
     module.KEEP = {}
-    module.SOUNDS, module.OPTIONS = True, frozenset({"seed"})
+    module.SOUNDS, module.MARKS, module.OPTIONS = True, (), frozenset({"seed"})
     module.default_voice = lambda folder=None: voice.name
     module.load = lambda folder, provider="cpu", precision=None: Tiny(folder, precision)
     module.voices = lambda folder=None: (voice,)

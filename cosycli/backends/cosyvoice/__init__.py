@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cosycli.backends.cosyvoice.tokenizer import added
 from cosycli.errors import ModelError
 from cosycli.types import Voice
 
@@ -24,6 +25,7 @@ KEEP = {
     "flow-step:input": "the solver adds up its errors",
 }
 SOUNDS = False
+MARKS = added(3)
 OPTIONS = frozenset({"seed", "instruct", "steps", "control", "strict"})
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosycli.backends import Pcm
-from cosycli.backends.cosyvoice import config
+from cosycli.backends.cosyvoice import MARKS, config
 from cosycli.backends.cosyvoice.flow import GUIDANCE, STEPS, Flow, Stream
 from cosycli.backends.cosyvoice.lm import LanguageModel, Prefix, Request
 from cosycli.backends.cosyvoice.stretch import Stretch
@@ -21,6 +21,7 @@ from cosycli.backends.cosyvoice.tokenizer import END_OF_PROMPT, Tokenizer
 from cosycli.backends.cosyvoice.vocoder import RATE, Vocoder
 from cosycli.backends.cosyvoice.watch import Watch
 from cosycli.errors import UsageError
+from cosycli.text.marks import show
 from cosycli.types import Options, Samples, Sentence, Voice
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class CosyVoice:
         steps = STEPS if options.steps is None else options.steps
         self._flow.check_steps(steps)
         prepared = self.prepare(voice, steps, options.instruct)
-        text = self._tokenizer.encode(sentence.text, control=options.control)
+        written = show(sentence.text, MARKS) if options.control else sentence.text
+        text = self._tokenizer.encode(written, control=options.control)
         request = Request(text, prepared.request.prompt_text, prepared.request.prompt_speech)
         seed = options.seed or 0
         for attempt in range(ATTEMPTS):

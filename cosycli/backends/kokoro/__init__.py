@@ -18,6 +18,7 @@ KEEP = {
 
 
 SOUNDS = True
+MARKS: tuple[str, ...] = ()
 OPTIONS: frozenset[str] = frozenset({"seed"})  # its noise is always the same
 
 
