@@ -67,16 +67,16 @@ def read(path: Path) -> Pack:
     """Read a pack, which may come from anywhere. Raises ModelError for one that is damaged."""
     name = path.name.removesuffix(SUFFIX)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in ARRAYS}
-            facts = json.loads(file["facts"].tobytes().decode())
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            arrays = {key: held[key] for key in ARRAYS}
+            facts = json.loads(held["facts"].tobytes().decode())
         fit = all(arrays[key].ndim == axes for key, axes in ARRAYS.items())
         if not fit or len(arrays["mel"]) != 2 * len(arrays["flow_tokens"]) or not isinstance(facts, dict):
             raise ValueError("its parts do not fit together")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("it holds values that are not numbers")
         known = {str(key): str(value) for key, value in facts.items()}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
         raise ModelError(f"the voice {name} in {path} is damaged: {error}", "add it again: cosy voice add") from error
     return Pack(name, known.pop("text", ""), arrays, known)
 
