@@ -5,10 +5,11 @@ Sequence, sampling and limits are those of `Qwen2LM` and `CosyVoice3LM` (CosyVoi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,13 @@ from numpy.typing import NDArray
 from cosycli.backends.cosyvoice import sampler
 from cosycli.errors import InferenceError
 
+if TYPE_CHECKING:
+    from cosycli.backends.cosyvoice.watch import Watch
+
 Array = NDArray[Any]
 
 SHORTEST, LONGEST = 2, 20  # speech tokens for each text token
+USUAL = 8  # of them, as a rule: room for so many is taken at once
 ROUND = 128  # positions: room for caches is taken in such steps
 # Silence and breath of version 3: of more than five in a row, the rest is not spoken.
 SILENT = frozenset({1, 2, 28, 29, 55, 248, 494, 2241, 2242, 2322, 2323})
@@ -57,49 +62,83 @@ class Request:
 
 
 class Decoding:
-    """Sequences of one batch, as far as they are decoded: embeddings in, logits out."""
+    """Sequences of one batch, as far as they are decoded: embeddings in, logits out. `room`: positions to begin with;
+    more is taken when it is needed.
+    """
 
     def __init__(self, model: LanguageModel, rows: int, room: int, prefix: Prefix | None = None) -> None:
         from cosycli.loop import Loop
 
-        settings = model.settings
-        room = -(-room // ROUND) * ROUND
-        if room > settings["positions"]:
-            raise InferenceError(
-                f"a sentence of {room} positions; the model holds {settings['positions']}",
-                "cut the text into shorter sentences",
-            )
-        names = [f"{layer}.{kind}" for layer in range(settings["layers"]) for kind in ("key", "value")]
-        self._loop = Loop(model.sessions["lm"], {f"present.{name}": f"past.{name}" for name in names}, in_place=True)
-        shape = (rows, settings["kv_heads"], room, settings["head"])
-        caches = {f"past.{name}": np.zeros(shape, np.float32) for name in names}
+        self._settings = model.settings
+        self._names = model.caches
+        state = {name.replace("past", "present"): name for name in self._names}
+        self._loop = Loop(model.sessions["lm"], state, in_place=True)
+        self._room = self._rounded(room)
         self.lengths = np.zeros(rows, np.int64)
+        for name in self._names:
+            cache = self._empty(rows)
+            if prefix:
+                cache[:, :, : prefix.length] = prefix.caches[name]
+            self._loop.start({name: cache})
         if prefix:
-            for name, kept in prefix.caches.items():
-                caches[name][:, :, : prefix.length] = kept
             self.lengths += prefix.length
-        self._loop.start(caches)
 
-    def feed(self, embeds: Array, counts: Array | None = None) -> Array:
-        """Append embeddings [rows, n, hidden], each row its own count of them; logits [rows, vocabulary] after them.
+    @staticmethod
+    def joined(model: LanguageModel, parts: Sequence[Decoding]) -> Decoding:
+        """The sequences of all parts as one batch, which is then apart from them."""
+        made = Decoding(model, 0, max(part._room for part in parts))
+        for name in model.caches:
+            made._loop.start({name: np.concatenate([made._fitted(part._loop.state(name)) for part in parts])})
+        made.lengths = np.concatenate([part.lengths for part in parts])
+        return made
 
-        Different counts can only be in the first call. Raises InferenceError.
-        """
-        counts = np.full(len(embeds), embeds.shape[1]) if counts is None else counts
-        self.lengths = self.lengths + counts
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these sequences alone."""
+        self.lengths = self.lengths[rows]
+        self._change(lambda cache: cache[rows])
+
+    def feed(self, embeds: Array) -> Array:
+        """Append embeddings [rows, n, hidden]; the logits [rows, vocabulary] after them. Raises InferenceError."""
+        count = embeds.shape[1]
+        self.lengths = self.lengths + count
+        longest = int(self.lengths.max())
+        if longest > self._room:
+            self._room = self._rounded(longest, longest + longest // 2)
+            self._change(self._fitted)
         (logits,) = self._loop.step(
             {
                 "embeds": embeds.astype(np.float32, copy=False),
                 "seqlens_k": (self.lengths - 1).astype(np.int32),
-                "total_sequence_length": np.array(self.lengths.max(), np.int32),
-                "last": (counts - 1).astype(np.int64)[:, None],
+                "total_sequence_length": np.array(longest, np.int32),
+                "last": np.full((len(embeds), 1), count - 1, np.int64),
             }
         )
         return logits
 
-    def caches(self, names: Iterable[str], length: int) -> dict[str, Array]:
-        """Copies of the caches' first positions."""
-        return {name: self._loop.state(name)[:, :, :length].copy() for name in names}
+    def state(self, name: str) -> Array:
+        """A copy of a cache [rows, kv heads, longest sequence, head]."""
+        return self._loop.state(name)[:, :, : int(self.lengths.max())].copy()
+
+    def _rounded(self, needed: int, wanted: int = 0) -> int:
+        limit: int = self._settings["positions"]
+        if needed > limit:
+            raise InferenceError(
+                f"a sentence of {needed} positions; the model holds {limit}", "cut the text into shorter sentences"
+            )
+        return min(-(-max(needed, wanted) // ROUND) * ROUND, limit)
+
+    def _empty(self, rows: int) -> Array:
+        return np.zeros((rows, self._settings["kv_heads"], self._room, self._settings["head"]), np.float32)
+
+    def _fitted(self, cache: Array) -> Array:
+        made = self._empty(len(cache))
+        made[:, :, : cache.shape[2]] = cache
+        return made
+
+    def _change(self, changed: Callable[[Array], Array]) -> None:
+        """Replace each cache, one at a time, so that no two copies of all are held."""
+        for name in self._names:
+            self._loop.start({name: changed(self._loop.state(name))})
 
 
 class LanguageModel:
@@ -109,12 +148,14 @@ class LanguageModel:
         from cosycli.runtime import Session
 
         self.settings = settings
-        self.sessions = {"lm": Session(folder / "lm.onnx", provider=provider, mem_reuse=True, cuda_graph=True)}
+        # No CUDA graph: a prompt and a step differ in shape, and the total length is read on the CPU.
+        self.sessions = {"lm": Session(folder / "lm.onnx", provider=provider, mem_reuse=True)}
+        self.caches = [f"past.{layer}.{kind}" for layer in range(settings["layers"]) for kind in ("key", "value")]
         self._text = np.load(folder / "text-embedding.npy", mmap_mode="r")
         self._speech = np.load(folder / "speech-embedding.npy", mmap_mode="r")
         self._sos, self._task = np.load(folder / "lm-marks.npy")
-        self._stop = frozenset(settings["stop"])
-        self._silent = SILENT if settings["version"] == 3 else frozenset()
+        self.stop = frozenset(settings["stop"])
+        self.silent = SILENT if settings["version"] == 3 else frozenset()
 
     def start(self, request: Request, prefix: Prefix | None = None) -> Array:
         """The embeddings [n, hidden] that come before the first speech token, without the prefix."""
@@ -143,8 +184,7 @@ class LanguageModel:
         embeds = np.concatenate([self._sos[None], self.text(prompt_text)])[None]
         decoding = Decoding(self, 1, embeds.shape[1])
         decoding.feed(embeds)
-        names = [f"past.{layer}.{kind}" for layer in range(self.settings["layers"]) for kind in ("key", "value")]
-        return Prefix(tuple(prompt_text), decoding.caches(names, embeds.shape[1]))
+        return Prefix(tuple(prompt_text), {name: decoding.state(name) for name in self.caches})
 
     def generate(
         self,
@@ -154,65 +194,178 @@ class LanguageModel:
         prefix: Prefix | None = None,
         strict: bool = False,
         limit: int | None = None,
+        watch: Watch | None = None,
     ) -> Iterator[int]:
         """Yield speech tokens as they are drawn. `strict` lets nothing end a sentence before its shortest length, where
-        the official rule bans one id. `limit`: of tokens, below the official one. Raises InferenceError.
+        the official rule bans one id. `limit`: of tokens, below the official one. `watch` sees all that is drawn, also
+        what is not spoken, and may end the sentence. Raises InferenceError.
         """
-        longest = min(request.longest(), limit if limit is not None else request.longest())
-        embeds = self.start(request, prefix)[None]
-        room = (prefix.length if prefix else 0) + embeds.shape[1] + longest
-        decoding = Decoding(self, 1, room, prefix)
-        random = np.random.default_rng(seed)
-        spoken = _Spoken(self._silent)
-        drawn: list[int] = []
-        banned = self._stop if strict else {self.settings["speech"]}
-        while len(drawn) < longest:
-            logits = decoding.feed(embeds)[0]
-            token = sampler.draw(logits, drawn, random, banned if len(drawn) < request.shortest() else ())
-            if token in self._stop:
-                return
-            drawn.append(token)
-            if spoken.keeps(token):
+        draft = _Draft(self, request, seed, strict, limit, watch)
+        if draft.ended:
+            return
+        decoding, logits = self._begun(request, prefix)
+        while (token := draft.take(logits[0])) is not None:
+            if draft.spoken:
                 yield token
-            embeds = self.speech([token])[None]
+            if draft.ended:
+                return
+            logits = decoding.feed(self.speech([token])[None])
 
     def generate_together(
-        self, requests: Sequence[Request], seeds: Sequence[int], *, strict: bool = False
+        self,
+        requests: Sequence[Request],
+        seeds: Sequence[int],
+        *,
+        prefix: Prefix | None = None,
+        strict: bool = False,
+        limit: int | None = None,
+        watches: Sequence[Watch | None] | None = None,
     ) -> list[list[int]]:
-        """Speech tokens of several sentences, decoded as one batch: each as `generate` would."""
-        starts = [self.start(request) for request in requests]
-        counts = np.array([len(start) for start in starts])
-        embeds = np.zeros((len(starts), int(counts.max()), starts[0].shape[1]), np.float32)
-        for row, start in enumerate(starts):
-            embeds[row, : len(start)] = start
-        longest = [request.longest() for request in requests]
-        decoding = Decoding(self, len(starts), int((counts + longest).max()))
-        randoms = [np.random.default_rng(seed) for seed in seeds]
-        drawn: list[list[int]] = [[] for _ in starts]
-        ended = [size == 0 for size in longest]
-        banned = self._stop if strict else {self.settings["speech"]}
-        logits = decoding.feed(embeds, counts)
+        """The speech tokens of several sentences: each as `generate` yields them, but decoded as one batch, in which
+        four sentences take little longer than one. Raises InferenceError.
+        """
+        given = watches or [None] * len(requests)
+        drafts = [
+            _Draft(self, request, seed, strict, limit, watch)
+            for request, seed, watch in zip(requests, seeds, given, strict=True)
+        ]
+        said: list[list[int]] = [[] for _ in requests]
+        going = [row for row, draft in enumerate(drafts) if not draft.ended]
+        if not going:
+            return said
+        # Prompts alone: computing bounds them, so that a batch is no faster, and padding would be computed too.
+        begun = [self._begun(requests[row], prefix) for row in going]
+        logits = np.concatenate([first for _, first in begun])
+        decoding = Decoding.joined(self, [part for part, _ in begun])
+        del begun
         while True:
-            following = [0] * len(starts)
-            for row, request in enumerate(requests):
-                if ended[row]:
+            kept, following = [], []
+            for place, row in enumerate(going):
+                token = drafts[row].take(logits[place])
+                if token is None:
                     continue
-                early = len(drawn[row]) < request.shortest()
-                token = sampler.draw(logits[row], drawn[row], randoms[row], banned if early else ())
-                if token in self._stop:
-                    ended[row] = True
-                    continue
-                drawn[row].append(token)
-                following[row] = token
-                ended[row] = len(drawn[row]) >= longest[row]
-            if all(ended):
-                break
+                if drafts[row].spoken:
+                    said[row].append(token)
+                if not drafts[row].ended:
+                    kept.append(place)
+                    following.append(token)
+            if not kept:
+                return said
+            if len(kept) < len(going):
+                decoding.keep(kept)
+                going = [going[place] for place in kept]
             logits = decoding.feed(self.speech(following)[:, None])
-        return [[token for token in tokens if spoken.keeps(token)] for tokens, spoken in self._each(drawn)]
 
-    def _each(self, drawn: Sequence[list[int]]) -> Iterator[tuple[list[int], _Spoken]]:
-        for tokens in drawn:
-            yield tokens, _Spoken(self._silent)
+    def bistream(
+        self,
+        text: Iterable[Sequence[int]],
+        seed: int,
+        *,
+        prefix: Prefix,
+        prompt_text: Sequence[int] = (),
+        prompt_speech: Sequence[int] = (),
+        limit: int | None = None,
+    ) -> Iterator[int]:
+        """Yield speech tokens while text ids still arrive: five of text, then speech until the model asks for more.
+
+        `prefix`: what comes before everything (version 3: the prompt up to <|endofprompt|>; version 2: nothing);
+        `prompt_text`: what the prompt's speech says, mixed with it. Each text id counts as if it came alone, however
+        they arrive. Two rules are not the official ones: without prompt speech too, the first text comes before any
+        speech; and a token that is neither speech nor what is asked for is never drawn, where that raises an error.
+        Raises InferenceError.
+        """
+        fill = self.settings["fill"]
+        others = self.stop - {fill}
+        random, spoken = np.random.default_rng(seed), _Spoken(self.silent)
+        waiting, speech = list(prompt_text), list(prompt_speech)
+        fill_at = MIX_SPEECH - len(speech) % MIX_SPEECH
+        limit = self.settings["positions"] if limit is None else limit
+        decoding = Decoding(self, 1, prefix.length + ROUND, prefix)
+        embeds = np.zeros((0, self.settings["hidden"]), np.float32)  # what was fed last, or is to be fed first
+        drawn: list[int] = []
+        texts, starved = 0, not speech
+        for token in itertools.chain.from_iterable(text):
+            waiting.append(token)
+            texts += 1
+            while speech and len(waiting) >= MIX_TEXT:
+                embeds = np.concatenate([embeds, self.text(waiting[:MIX_TEXT]), self.speech(speech[:MIX_SPEECH])])
+                del waiting[:MIX_TEXT], speech[:MIX_SPEECH]
+            if speech or (starved and len(waiting) < MIX_TEXT):
+                continue
+            if starved:
+                embeds = self.text(waiting[:MIX_TEXT])
+                del waiting[:MIX_TEXT]
+            while True:
+                if len(drawn) >= limit:
+                    return
+                logits = decoding.feed(embeds[None])[0]
+                drawn.append(fill if len(drawn) == fill_at else sampler.draw(logits, drawn, random, others))
+                if drawn[-1] == fill:
+                    break
+                if spoken.keeps(drawn[-1]):
+                    yield drawn[-1]
+                embeds = self.speech(drawn[-1:])
+            fill_at = len(drawn) + MIX_SPEECH
+            starved = True
+        # What was fed last is fed again if anything was drawn: so does the official code.
+        embeds = np.concatenate([embeds, self.text(waiting), self._task[None]])
+        while len(drawn) < min(LONGEST * texts, limit):
+            logits = decoding.feed(embeds[None])[0]
+            drawn.append(sampler.draw(logits, drawn, random))
+            if drawn[-1] in self.stop:
+                return
+            if spoken.keeps(drawn[-1]):
+                yield drawn[-1]
+            embeds = self.speech(drawn[-1:])
+
+    def _begun(self, request: Request, prefix: Prefix | None) -> tuple[Decoding, Array]:
+        """A sequence after all that comes before its first speech token, and the logits there [1, vocabulary]."""
+        embeds = self.start(request, prefix)[None]
+        room = (prefix.length if prefix else 0) + embeds.shape[1]
+        decoding = Decoding(self, 1, min(room + USUAL * len(request.text), self.settings["positions"]), prefix)
+        return decoding, decoding.feed(embeds)
+
+
+class _Draft:
+    """One sentence's tokens as they are drawn, and when they end."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        request: Request,
+        seed: int,
+        strict: bool,
+        limit: int | None,
+        watch: Watch | None,
+    ) -> None:
+        self._stop, self._silent = model.stop, model.silent
+        self._banned = model.stop if strict else frozenset({model.settings["speech"]})
+        self._random = np.random.default_rng(seed)
+        self._shortest = request.shortest()
+        self._longest = min(request.longest(), request.longest() if limit is None else limit)
+        self._watch = watch
+        self._spoken = _Spoken(model.silent)
+        self._drawn: list[int] = []
+        self.spoken = True  # whether the last token is heard
+        self.ended = self._longest <= 0
+
+    def take(self, logits: Array) -> int | None:
+        """Draw the next token from logits [vocabulary]; None where the sentence is over."""
+        early = len(self._drawn) < self._shortest
+        token = sampler.draw(logits, self._drawn, self._random, self._banned if early else ())
+        if token in self._stop:
+            self.ended = True
+            return None
+        self._drawn.append(token)
+        self.spoken = self._spoken.keeps(token)
+        self.ended = len(self._drawn) >= self._longest
+        if self._watch:
+            if self._watch.add(token, token in self._silent):
+                self.ended = True
+                return None
+            if self.ended:
+                self._watch.cut()
+        return token
 
 
 class _Spoken:
