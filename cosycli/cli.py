@@ -24,6 +24,7 @@ from cosycli.commands import (
     doctor,
     file,
     models,
+    pull,
     quantize,
     speak,
     voice,
@@ -51,6 +52,7 @@ app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 app.command("quantize")(quantize.quantize)
 app.command("convert")(convert.convert)
+app.command("pull")(pull.pull)
 app.command("convert-voice")(convert_voice.convert_voice)
 app.add_typer(models.app, name="models")
 app.add_typer(voice.app, name="voice")

@@ -107,6 +107,13 @@ def test_control_tokens_are_text_unless_asked_for(capsys: pytest.CaptureFixture[
     assert list(heard[-1]) == [*backend._tokenizer.encode("a[breath]", control=True)]
 
 
+def drawn(tokens: list[int], watch: Any) -> Any:
+    """These tokens, as if the language model had drawn them."""
+    for token in tokens:
+        watch.add(token)
+        yield token
+
+
 def test_streaming_gives_the_samples_of_the_whole() -> None:
     """What is said must not depend on how the work is cut: one run of flow and vocoder over all tokens is the same."""
     from cosycli.types import Options
@@ -120,7 +127,7 @@ def test_streaming_gives_the_samples_of_the_whole() -> None:
     pieces = list(backend.revoice(tokens, voice))
     assert len(pieces) >= 4
     assert np.abs(np.concatenate(pieces) - whole).max() < 1e-4
-    backend._lm.generate = lambda *_, **__: iter(tokens.tolist())
+    backend._lm.generate = lambda *_, watch, **__: drawn(tokens.tolist(), watch)
     backend._tokenizer.encode = lambda *_, **__: [1] * 50
     stream = backend._stream(voice, 10, prepared.solved)
     request = type(prepared.request)([1] * 50)
@@ -135,9 +142,9 @@ def test_a_sentence_that_goes_wrong_is_tried_again_and_told(capsys: pytest.Captu
     voice = engine.Engine("tiny").voice()
     seeds: list[int] = []
 
-    def generate(request: Any, seed: int, **_: Any) -> Any:
+    def generate(request: Any, seed: int, *, watch: Any, **_: Any) -> Any:
         seeds.append(seed)
-        return iter([] if len(seeds) == 1 else [5, 6, 7, 8] * 3)
+        return drawn([] if len(seeds) == 1 else [5, 6, 7, 8] * 3, watch)
 
     backend._lm.generate = generate
     pieces = list(backend.synthesize(Sentence("你好", ""), voice, Options(seed=3)))

@@ -22,6 +22,7 @@ ENCODERS = ("speech_tokenizer", "speaker_encoder")
 DEFAULT_TEXT = "您好，很高兴为您朗读，我们慢慢聊吧。"
 DEFAULT_SPEAKER = "zf_xiaoxiao"
 
+STEPS = 5  # that progress is told of
 Progress = Callable[[str], None]
 
 
@@ -118,7 +119,7 @@ def _default_voice(folder: Path, found: release.Release, progress: Progress) -> 
     from cosycli.runtime import Session
 
     progress("making a default voice")
-    engine = Engine(provider="cpu", progress=progress)
+    engine = Engine(provider="cpu")
     chunks = list(engine.stream(DEFAULT_TEXT, voice=DEFAULT_SPEAKER))
     samples = np.concatenate([chunk.samples for chunk in chunks])
     encoders = [Session(folder / f"{encoder}.onnx") for encoder in ENCODERS]

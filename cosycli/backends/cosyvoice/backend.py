@@ -101,23 +101,21 @@ class CosyVoice:
         speech, stretch = self._vocoder.stream(seed), Stretch(options.speed or 1.0)
         watch = Watch(len(request.text))
         waiting: list[int] = []
-        trouble = ""
         limit = self._flow.limit - stream.tokens
-        for token in self._lm.generate(request, seed, prefix=prefix, strict=options.strict, limit=limit):
-            trouble = watch.add(token)
-            if trouble:
-                break
+        for token in self._lm.generate(request, seed, prefix=prefix, strict=options.strict, limit=limit, watch=watch):
             waiting.append(token)
             if len(waiting) >= stream.wanted:
                 samples = speech.feed(stretch.feed(stream.feed(waiting)))
                 waiting = []
                 if len(samples):
+                    watch.heard(samples, RATE)
                     yield Pcm(samples)
         if watch.end():
             yield Pcm(np.zeros(0, np.float32), last=True, note=watch.end())
             return
-        mel = stretch.feed(stream.feed(waiting, last=True), last=True)
-        yield Pcm(speech.feed(mel, last=True), last=True, note=trouble)
+        samples = speech.feed(stretch.feed(stream.feed(waiting, last=True), last=True), last=True)
+        watch.heard(samples, RATE)
+        yield Pcm(samples, last=True, note=watch.verdict())
 
     def revoice(
         self, tokens: Sequence[int] | Array, voice: Voice, steps: int = STEPS
