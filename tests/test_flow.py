@@ -12,7 +12,7 @@ from fakes import checkpoints
 from cosycli.backends.cosyvoice.flow import Flow
 from cosycli.convert import flow as convert
 
-VERSIONS = (3,)
+VERSIONS = (2, 3)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

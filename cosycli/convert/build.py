@@ -6,7 +6,7 @@ weights' key in the checkpoint, so that a quantiser can be told by a prefix what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,11 @@ class Graph:
         if bias is not None:
             inputs.append(self.constant(f"{name}.bias", bias))
         return self.op("Conv", inputs, name, kernel_shape=list(weight.shape[2:]), **attributes)
+
+    def norm(self, x: str, name: str, weights: Mapping[str, Array], key: str, epsilon: float) -> str:
+        """Layer norm over the last axis, with the checkpoint's scale and bias."""
+        scale, bias = (self.constant(f"{name}.{part}", weights[f"{key}.{part}"]) for part in ("weight", "bias"))
+        return self.op("LayerNormalization", [x, scale, bias], name, axis=-1, epsilon=epsilon)
 
     def cached(self, x: str, name: str, heads: int, width: int, kind: int = FLOAT) -> str:
         """Append x [rows, frames, heads · width] to the cache `name` in place (inputs `place` and `end`), and return

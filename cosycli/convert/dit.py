@@ -15,12 +15,12 @@ import numpy as np
 
 from cosycli.convert import build as graphs
 from cosycli.convert.build import FLOAT, FLOAT16, INT64, Array, Graph
+from cosycli.convert.parts import Table, embedded_times, look_ahead, mish, silu, twice
 from cosycli.quantize import int8
 
 ESTIMATOR = "decoder.estimator"
 HEAD = 64  # channels of an attention head
 ROTATED = 64  # only the first 64 channels carry positions: rotation comes before the split into heads
-FREQUENCIES = 128  # of the time embedding
 POSITIONS = 15_000  # the longest sequence, in frames
 EPSILON = 1e-6
 
@@ -29,7 +29,8 @@ def build(folder: Path, weights: Mapping[str, Array], times: Array, precision: s
     """Write encoder, prepare and step graphs, and the table for these times [n]."""
     _encoder(folder, weights)
     _prepare(folder, weights)
-    table = _Table(weights, times)
+    names = [f"{ESTIMATOR}.time_embed.time_mlp.{layer}" for layer in (0, 2)]
+    table = Table(weights, silu(embedded_times(weights, names, times)))
     dim, layers = _step(folder, weights, table, precision)
     np.save(folder / "flow-table.npy", table.rows())
     return {"dim": dim, "layers": layers, "rate": 2}
@@ -37,21 +38,11 @@ def build(folder: Path, weights: Mapping[str, Array], times: Array, precision: s
 
 def _encoder(folder: Path, weights: Mapping[str, Array]) -> None:
     """Token embeddings [1, n + 3, channels] → mu [1, 2n, channels]; the last three are only looked at."""
-    first, second = weights["pre_lookahead_layer.conv1.weight"], weights["pre_lookahead_layer.conv2.weight"]
-    channels, back = first.shape[1], second.shape[2] - 1
+    channels = weights["pre_lookahead_layer.conv1.weight"].shape[1]
     graph = Graph(folder, "flow-encoder")
     graph.input("embedded", [1, "ahead", channels])
-    graph.input("tail.hidden", [1, first.shape[0], back])
-    x = graph.op("Transpose", ["embedded"], perm=[0, 2, 1])
-    hidden = graph.conv(x, "conv1", first, weights["pre_lookahead_layer.conv1.bias"])
-    hidden = graph.op("LeakyRelu", [hidden], alpha=0.01)
-    joined = graph.op("Concat", ["tail.hidden", hidden], axis=2)
-    out = graph.conv(joined, "conv2", second, weights["pre_lookahead_layer.conv2.bias"])
-    now = graph.op("Slice", [x, graph.axes(0), graph.axes(1 - first.shape[2]), graph.axes(2)])
-    out = graph.op("Transpose", [graph.add(out, now)], perm=[0, 2, 1])
-    twice = graph.op("Expand", [graph.op("Unsqueeze", [out, graph.axes(2)]), graph.axes(1, 1, 2, 1)])
-    graph.output(graph.op("Reshape", [twice, graph.axes(0, -1, channels)]), [1, "frames", channels], "mu")
-    graph.keep(joined, back, 2, "tail.hidden")
+    out = look_ahead(graph, "embedded", weights, "pre_lookahead_layer")
+    graph.output(twice(graph, out, channels), [1, "frames", channels], "mu")
     graph.save()
 
 
@@ -77,49 +68,7 @@ def _prepare(folder: Path, weights: Mapping[str, Array]) -> None:
     graph.save()
 
 
-class _Table:
-    """Collects vectors that depend on the time; the graph gets them as one input, split."""
-
-    def __init__(self, weights: Mapping[str, Array], times: Array) -> None:
-        self._columns: list[Array] = []
-        frequencies = np.exp(np.arange(FREQUENCIES) * -(np.log(10000) / (FREQUENCIES - 1)))
-        angle = 1000 * times[:, None] * frequencies
-        embedded = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
-        for layer in (0, 2):
-            name = f"{ESTIMATOR}.time_embed.time_mlp.{layer}"
-            embedded = embedded @ weights[f"{name}.weight"].T.astype(np.float64) + weights[f"{name}.bias"]
-            embedded = _silu(embedded)  # the second, because every layer that reads it begins with it
-        self._embedded = embedded.astype(np.float32)
-        self._weights = weights
-
-    def modulation(self, name: str, parts: int) -> list[Array]:
-        """The `parts` vectors [times, dim] that a layer makes of the time."""
-        made = self._embedded @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
-        return np.split(made, parts, axis=1)
-
-    def add(self, vectors: Array) -> int:
-        """Keep vectors [times, dim]; their place."""
-        self._columns.append(vectors.astype(np.float32))
-        return len(self._columns) - 1
-
-    def rows(self) -> Array:
-        """[times, vectors · dim]."""
-        return np.concatenate(self._columns, axis=1)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
-def _silu(x: Array) -> Array:
-    made: Array = x / (1 + np.exp(-x))
-    return made
-
-
-def _mish(graph: Graph, x: str) -> str:
-    return graph.op("Mul", [x, graph.op("Tanh", [graph.op("Softplus", [x])])])
-
-
-def _step(folder: Path, weights: Mapping[str, Array], table: _Table, precision: str) -> tuple[int, int]:
+def _step(folder: Path, weights: Mapping[str, Array], table: Table, precision: str) -> tuple[int, int]:
     """One evaluation: x [1, frames, channels] and what is prepared → velocity [rows, frames, channels]."""
     projection = weights[f"{ESTIMATOR}.input_embed.proj.weight"]
     channels, dim = projection.shape[1] // 4, projection.shape[0]
@@ -128,7 +77,7 @@ def _step(folder: Path, weights: Mapping[str, Array], table: _Table, precision: 
     layers = next(i for i in itertools.count() if f"{layer.prefix(i)}.attn_norm.linear.weight" not in weights)
     for index in range(layers):
         layer.plan(index)
-    scale, shift = table.modulation(f"{ESTIMATOR}.norm_out.linear", 2)  # in this order, other than in the blocks
+    scale, shift = table.layer(f"{ESTIMATOR}.norm_out.linear", 2)  # in this order, other than in the blocks
     last = table.add(1 + scale), table.add(shift)
 
     graph.input("x", [1, "frames", channels])
@@ -162,18 +111,18 @@ def _input(graph: Graph, weights: Mapping[str, Array], projection: Array) -> str
     graph.input("prepared.hidden", ["rows", "frames", dim])
     graph.input("prepared.mixed", ["rows", dim, "frames"])
     mixed = graph.conv(graph.op("Transpose", [joined], perm=[0, 2, 1]), "conv1", first, group=groups)
-    mixed = _mish(graph, graph.add("prepared.mixed", mixed))
+    mixed = mish(graph, graph.add("prepared.mixed", mixed))
     graph.input("tail.mixed", ["rows", dim, back])
     joined = graph.op("Concat", ["tail.mixed", mixed], axis=2)
     graph.keep(joined, back, 2, "tail.mixed")
-    mixed = _mish(graph, graph.conv(joined, "conv2", second, weights[f"{name}.conv2.0.bias"], group=groups))
+    mixed = mish(graph, graph.conv(joined, "conv2", second, weights[f"{name}.conv2.0.bias"], group=groups))
     return graph.add(graph.add("prepared.hidden", own), graph.op("Transpose", [mixed], perm=[0, 2, 1]))
 
 
 class _Layer:
     """A transformer block: first its weights are rounded and its vectors planned, then its nodes are made."""
 
-    def __init__(self, graph: Graph, weights: Mapping[str, Array], table: _Table, dim: int, precision: str) -> None:
+    def __init__(self, graph: Graph, weights: Mapping[str, Array], table: Table, dim: int, precision: str) -> None:
         self._graph = graph
         self._weights = weights
         self._table = table
@@ -195,7 +144,7 @@ class _Layer:
         names = [f"{prefix}.attn.to_{part}" for part in "qkv"]
         qkv = np.concatenate([weights[f"{name}.weight"] for name in names])
         bias = np.concatenate([weights[f"{name}.bias"] for name in names])
-        shift_a, scale_a, gate_a, shift_f, scale_f, gate_f = self._table.modulation(f"{prefix}.attn_norm.linear", 6)
+        shift_a, scale_a, gate_a, shift_f, scale_f, gate_f = self._table.layer(f"{prefix}.attn_norm.linear", 6)
         norm_a = self._norm(f"layers.{index}.qkv", qkv, bias, scale_a, shift_a)
         attention = norm_a + self._gate(f"layers.{index}.out", f"{prefix}.attn.to_out.0", gate_a)
         name = f"{prefix}.ff.ff.0.0"

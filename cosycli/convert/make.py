@@ -43,8 +43,6 @@ def convert(
         raise UsageError(f"there is no precision {precision!r} to convert to", f"choose {' or '.join(PRECISIONS)}")
     notes: list[str] = []
     with release.opened(source, tuned=tuned) as found:
-        if found.version == 2:
-            raise ModelError(f"{source} holds CosyVoice 2, whose flow is not supported yet", release.PULL)
         name = name or f"cosyvoice{found.version}"
         if not store.is_name(name):
             raise UsageError(f"{name!r} cannot be a model's name", "use letters, digits, - and _")
@@ -81,7 +79,7 @@ def _fill(folder: Path, found: release.Release, precision: str, progress: Progre
     progress(f"converting the language model to {precision}")
     settings["lm"] = qwen2.build(folder, found.llm, found.config, found.version, found.speech, precision)
     progress(f"converting the flow to {precision}")
-    settings["flow"] = flow.build(folder, found.flow, found.version, precision)
+    settings["flow"] = flow.build(folder, found.flow, found.version, precision, found.head)
     progress("converting the vocoder")
     settings["vocoder"] = hift.build(folder, found.hift, found.version)
     if found.tokenizer is None:

@@ -40,6 +40,7 @@ class Release:
     hift: Checkpoint
     config: Mapping[str, Any]  # the language model's
     fmax: float | None  # of the flow's mel, in Hz; None is half the rate
+    head: int | None  # width of the attention heads in version 2's flow
     tokenizer: Path | None  # the folder of vocab.json and merges.txt
     speech_tokenizer: Path | None
     speaker_encoder: Path | None
@@ -105,7 +106,8 @@ def opened(folder: Path, *, tuned: bool = False) -> Iterator[Release]:
             flow=parts["flow"],
             hift=parts["hift"],
             config=_json(blank / "config.json"),
-            fmax=_fmax(yaml),
+            fmax=_number(yaml, "feat_extractor", "fmax"),
+            head=round(_number(yaml, "flow", "decoder", "estimator", "attention_head_dim") or 0) or None,
             tokenizer=tokenizer,
             speech_tokenizer=_there(folder / f"speech_tokenizer_v{version}.onnx"),
             speaker_encoder=_there(folder / "campplus.onnx"),
@@ -162,8 +164,8 @@ def _settings(path: Path) -> Any:
         raise ModelError(f"{path} is damaged: {error}", "download the model again") from error
 
 
-def _fmax(settings: Any) -> float | None:
-    """The highest frequency of the flow's mel. The yaml has another mel, for training, further down."""
-    extractor = settings.get("feat_extractor") if isinstance(settings, dict) else None
-    found = extractor.get("fmax") if isinstance(extractor, dict) else None
-    return float(found) if isinstance(found, (int, float)) else None
+def _number(settings: Any, *way: str) -> float | None:
+    """A number of the yaml. The yaml has other mels and models, for training, further down."""
+    for key in way:
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return float(settings) if isinstance(settings, (int, float)) else None

@@ -27,6 +27,7 @@ BLOCK = 25  # tokens that are solved together
 STEPS = 10  # the official number of solver steps
 GUIDANCE = 0.7  # the official strength of classifier-free guidance
 ENCODER, PREPARE, STEP = "flow-encoder", "flow-prepare", "flow-step"
+UPSAMPLE = "flow-upsample"  # version 2's encoder works at two rates: what it is at 50 Hz
 
 
 class Flow:
@@ -38,7 +39,7 @@ class Flow:
         self.settings = settings
         self.sessions: dict[str, Session] = {
             name: Session(folder / f"{name}.onnx", provider=provider, mem_reuse=True)
-            for name in (ENCODER, PREPARE, STEP)
+            for name in (ENCODER, PREPARE, STEP, *[UPSAMPLE] * (settings["version"] == 2))
         }
         self.ahead: int = settings["ahead"]  # tokens that the encoder must see beyond a block
         self.rate: int = settings["rate"]  # frames a token
@@ -147,6 +148,7 @@ class Stream:
             raise ValueError(f"{len(self._prompt)} frames of prompt for {len(self._tokens)} tokens")
         self._solved = 0  # tokens
         self._encoder = Stateful(flow.sessions[ENCODER], 1)
+        self._upsample = Stateful(flow.sessions[UPSAMPLE], 1) if UPSAMPLE in flow.sessions else None
         self._prepare = Stateful(flow.sessions[PREPARE], rows)
         self._steps = [Stateful(flow.sessions[STEP], rows) for _ in times]
         if saved is not None:
@@ -213,24 +215,29 @@ class Stream:
         embedded = self._flow.embedded(self._tokens[start : end + self._flow.ahead])
         missing = end - start + self._flow.ahead - embedded.shape[1]
         embedded = np.pad(embedded, ((0, 0), (0, missing), (0, 0)))
-        (mu,) = self._encoder.run({"embedded": embedded}, end - start)
-        return mu
+        (made,) = self._encoder.run({"embedded": embedded}, end - start)
+        if self._upsample is not None:
+            (made,) = self._upsample.run({"hidden": made}, (end - start) * self._flow.rate)
+        return made
 
     def solve_prompt(self) -> None:
         """Solve the blocks that hold nothing but prompt: what `saved` is worth keeping for."""
         self.feed([])
 
+    def _parts(self) -> dict[str, Stateful]:
+        parts = {"encoder": self._encoder, "prepare": self._prepare}
+        if self._upsample is not None:
+            parts["upsample"] = self._upsample
+        return parts | {f"step{place}": step for place, step in enumerate(self._steps)}
+
     def saved(self) -> dict[str, Array]:
         """The state after the blocks solved so far, by name, to begin other streams of this prompt with."""
-        parts = {"encoder": self._encoder, "prepare": self._prepare}
-        parts |= {f"step{place}": step for place, step in enumerate(self._steps)}
+        parts = self._parts()
         kept = {f"{part}/{name}": value for part, state in parts.items() for name, value in state.saved().items()}
         return {**kept, "solved": np.array(self._solved)}
 
     def _restore(self, saved: Mapping[str, Array]) -> None:
         self._solved = int(saved["solved"])
-        parts = {"encoder": self._encoder, "prepare": self._prepare}
-        parts |= {f"step{place}": step for place, step in enumerate(self._steps)}
-        for part, state in parts.items():
+        for part, state in self._parts().items():
             prefix = f"{part}/"
             state.restore({name.removeprefix(prefix): saved[name] for name in saved if name.startswith(prefix)})
