@@ -94,10 +94,17 @@ def test_raw_is_refused_on_a_terminal(tmp_path):
     assert "pipe" in done.stderr.decode()
 
 
+def unhurried(tones, last, monkeypatch):
+    """A device that begins when the `last` syllable is being made: on a loaded machine a faster one ran dry between."""
+    device = FakeSoundDevice(default_rate=RATE, speed=1.0, hold=True)
+    tones.fault = lambda count: device.go.set() if count == last else None
+    monkeypatch.setitem(sys.modules, "sounddevice", device)
+    return device
+
+
 def test_it_plays_all_of_it_and_writes_it_too(tones, tmp_path, monkeypatch):
     """AD-04: what the device took is what the file holds, and the stream was stopped, not aborted."""
-    device = FakeSoundDevice(default_rate=RATE)
-    monkeypatch.setitem(sys.modules, "sounddevice", device)
+    device = unhurried(tones, 5, monkeypatch)
     assert run("第一句。第二句。", "-o", str(tmp_path / "x.wav"), "--play") == 0
     with wave.open(str(tmp_path / "x.wav")) as file:
         written = np.frombuffer(file.readframes(10**7), "<i2")
@@ -109,8 +116,7 @@ def test_it_plays_all_of_it_and_writes_it_too(tones, tmp_path, monkeypatch):
 
 def test_preroll_is_silence_for_the_device_only(tones, tmp_path, monkeypatch):
     """AD-03. The first syllable was lost while the headphones woke up; a file needs no such silence."""
-    device = FakeSoundDevice(default_rate=RATE)
-    monkeypatch.setitem(sys.modules, "sounddevice", device)
+    device = unhurried(tones, 1, monkeypatch)
     assert run("你好", "--play", "-o", str(tmp_path / "x.wav"), "--preroll", "0.3") == 0
     with wave.open(str(tmp_path / "x.wav")) as file:
         written = np.frombuffer(file.readframes(10**7), "<i2")
