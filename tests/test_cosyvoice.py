@@ -1,4 +1,6 @@
-"""CosyVoice 3 from a checkpoint to a sound file, with tiny models: what it says is noise, how it is said is checked."""
+"""CosyVoice 2 and 3 from a checkpoint to a sound file, with tiny models: what they say is noise, how they say it is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +46,28 @@ def home(tmp_path_factory: pytest.TempPathFactory, release: Path, recording: Pat
     return folder
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """A cache with the same of version 2: `tiny`, and in float32 `wide`."""
+    folder, source = tmp_path_factory.mktemp("older"), tmp_path_factory.mktemp("release2")
+    checkpoints.write_release(source, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSY_HOME", str(folder))
+        patch.setattr(make, "_default_voice", lambda *_: [])
+        for name, precision in (("tiny", "int8"), ("wide", "float32")):
+            make.convert(source, name, precision=precision)
+        assert cli.program(["voice", "add", "me", "-a", str(recording), "-t", TEXT, "-q"]) == 0
+    return folder
+
+
+@pytest.fixture(params=[2, 3])
+def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The test is of both versions."""
+    if request.param == 2:
+        monkeypatch.setenv("COSY_HOME", str(request.getfixturevalue("older")))
+    return int(request.param)
+
+
 @pytest.fixture(autouse=True)
 def cache(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSY_HOME", str(home))
@@ -72,14 +96,14 @@ def spoken(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str) -> A
     return samples
 
 
-def test_a_seed_says_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_says_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str], each: int) -> None:
     first, again, other = (spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", seed) for seed in ("1", "1", "2"))
     assert len(first) > 2400
     assert np.array_equal(first, again)
     assert len(first) != len(other) or not np.array_equal(first, other)
 
 
-def test_the_seed_that_was_drawn_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_seed_that_was_drawn_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], each: int) -> None:
     _, err = said(capsys, "speak", "-m", "tiny", "--strict", "-o", str(tmp_path / "a.wav"), TEXT)
     seed = err.split("--seed ")[1].split()[0]
     first = soundfile.read(tmp_path / "a.wav", dtype="float32")[0]
@@ -87,7 +111,9 @@ def test_the_seed_that_was_drawn_is_told(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("more", [["--instruct", "用四川话说"], ["--steps", "4"], ["--speed", "1.5"]])
-def test_options_change_what_is_heard(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+def test_options_change_what_is_heard(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], each: int
+) -> None:
     plain = spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", "1")
     other = spoken(capsys, tmp_path / "b.wav", TEXT, "--seed", "1", *more)
     assert len(plain) != len(other) or np.abs(plain - other).max() > 1e-3
@@ -155,6 +181,32 @@ def test_a_sentence_that_goes_wrong_is_tried_again_and_told(capsys: pytest.Captu
     assert pieces[-1].last
 
 
+def test_version_2_is_heard_whole_and_without_a_joint(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its vocoder draws noise anew for every chunk; with one noise for all, a joint is heard only if frames are lost."""
+    monkeypatch.setenv("COSY_HOME", str(older))
+    backend: Any = engine.Engine("wide").open()
+    voice = engine.Engine("wide").voice()
+    monkeypatch.setattr(type(backend._vocoder), "source", lambda _, phase, *__: np.zeros(len(phase), np.float32))
+    tokens = np.random.default_rng(0).integers(0, 96, 120)
+    stream, speech = backend._stream(voice, 10, None), backend._vocoder.stream()
+    whole = speech.feed(stream.feed(tokens, last=True), last=True)
+    streamed = np.concatenate(list(backend.revoice(tokens, voice)))
+    assert len(whole) == len(streamed) == 120 * 960
+    assert np.sqrt(np.mean((whole - streamed) ** 2)) < 0.05 * np.sqrt(np.mean(whole**2))
+
+
+def test_int8_of_version_2_says_nearly_what_float32_says(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSY_HOME", str(older))
+    tokens = np.random.default_rng(0).integers(0, 96, 60)
+    mels = []
+    for model in ("wide", "tiny"):
+        backend: Any = engine.Engine(model).open()
+        assert backend.version == 2
+        mels.append(backend._stream(engine.Engine(model).voice(), 10, None).feed(tokens, last=True))
+    assert 0 < np.abs(mels[0] - mels[1]).max()
+    assert np.sqrt(np.mean((mels[0] - mels[1]) ** 2)) < 0.05 * np.std(mels[0])
+
+
 def test_file_leaves_alone_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str], own: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT, "utf-8")
     command = ["file", str(tmp_path / "a.txt"), "-m", "tiny", "--strict"]
@@ -180,9 +232,9 @@ def test_another_model_has_none_of_these_options(capsys: pytest.CaptureFixture[s
 
 
 def test_what_was_said_is_said_in_another_voice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], recording: Path
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recording: Path, each: int
 ) -> None:
-    said(capsys, "convert-voice", str(recording), "-o", str(tmp_path / "b.wav"), "-V", "me")
+    said(capsys, "convert-voice", "-m", "tiny", str(recording), "-o", str(tmp_path / "b.wav"), "-V", "me")
     assert abs(soundfile.info(tmp_path / "b.wav").duration - 4) < 0.3
 
 

@@ -43,6 +43,16 @@ def test_a_release_says_what_it_is(tmp_path: Path, version: int, fmax: float | N
         assert found.config["hidden_size"] == 128
 
 
+def test_the_width_of_version_2s_attention_heads_is_read(tmp_path: Path) -> None:
+    checkpoints.write_release(tmp_path, 2, encoders=False)
+    with release.opened(tmp_path) as found:
+        assert found.head is None
+    with (tmp_path / "cosyvoice2.yaml").open("a") as file:
+        file.write("flow: !new:f\n  decoder: !new:d\n    estimator: !new:e\n      attention_head_dim: 32\n")
+    with release.opened(tmp_path) as found:
+        assert found.head == 32
+
+
 def test_the_tuned_language_model_is_taken_where_it_is_asked_for(folder: Path) -> None:
     refusal = pytest.raises(ModelError, match=r"llm\.rl\.pt")
     with refusal, release.opened(folder, tuned=True):

@@ -11,7 +11,7 @@ from cosycli import console
 from cosycli.commands.options import QuietOption, VerboseOption
 
 NameOption = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="NAME", help="The model's name.", show_default="cosyvoice3")
+    str | None, typer.Option("--output", "-o", metavar="NAME", help="The model's name.", show_default="cosyvoice2 or cosyvoice3")
 ]
 PrecisionOption = Annotated[
     str, typer.Option("--precision", metavar="NAME", help="int8, for CPUs; float32, for GPUs and to quantize.")
@@ -31,7 +31,7 @@ def convert(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Convert a CosyVoice 3 checkpoint, without PyTorch. Nothing in it is executed."""
+    """Convert a CosyVoice 2 or 3 checkpoint, without PyTorch. Nothing in it is executed."""
     from cosycli.convert.make import STEPS
     from cosycli.convert.make import convert as make
 

@@ -12,7 +12,7 @@ from cosycli.commands.options import QuietOption, VerboseOption
 
 
 def pull(
-    release: Annotated[str, typer.Argument(metavar="RELEASE", help="cosyvoice3.")],
+    release: Annotated[str, typer.Argument(metavar="RELEASE", help="cosyvoice3 or cosyvoice2.")],
     source: Annotated[str, typer.Option("--source", metavar="HUB", help="huggingface or modelscope.")] = "huggingface",
     output: NameOption = None,
     precision: PrecisionOption = "int8",
