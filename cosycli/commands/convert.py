@@ -11,7 +11,8 @@ from cosycli import console
 from cosycli.commands.options import QuietOption, VerboseOption
 
 NameOption = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="NAME", help="The model's name.", show_default="cosyvoice2 or cosyvoice3")
+    str | None,
+    typer.Option("--output", "-o", metavar="NAME", help="The model's name.", show_default="cosyvoice2 or cosyvoice3"),
 ]
 PrecisionOption = Annotated[
     str, typer.Option("--precision", metavar="NAME", help="int8, for CPUs; float32, for GPUs and to quantize.")
