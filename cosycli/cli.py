@@ -83,8 +83,9 @@ class _Terminated(BaseException):
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _terminate)
+        number = getattr(signal, name, None)
+        if number and signal.getsignal(number) != signal.SIG_IGN:  # nohup's, which is to be obeyed
+            signal.signal(number, _terminate)
     code = program(sys.argv[1:])
     _leave(code)
 

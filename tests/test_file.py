@@ -731,6 +731,19 @@ def test_interrupted(tmp_path, number):
     assert number != signal.SIGINT or "2 done" in err
 
 
+@posix
+def test_nohup_is_obeyed(tmp_path):
+    """Closing the terminal ended a long `nohup cosy file`: its handler replaced the signal that nohup ignores."""
+    for n in range(2):
+        (tmp_path / f"{n}.txt").write_text("今天天气很好。", "utf-8")
+    ignored = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    with start(tmp_path, delay=0.05, stderr=subprocess.PIPE, preexec_fn=ignored) as process:
+        until((tmp_path / "0.wav").exists, process)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(60) == 0
+    assert made(tmp_path) == ["0.wav", "1.wav"]
+
+
 def until(true, process):
     deadline = time.monotonic() + 60
     while not true():
