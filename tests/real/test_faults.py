@@ -129,10 +129,15 @@ def test_assembling_leaves_no_memory_behind(cosy_env, tmp_path):
         "lines = open('/proc/self/status').read().splitlines()\n"
         "print(next(line for line in lines if line.startswith('VmRSS')).split()[1])\n"
     )
-    env = cosy_env | {"COSY_HOME": str(tmp_path / "home")}
-    sizes = [
-        int(subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True).stdout)
-        for _ in range(2)
-    ]
-    # kB. It was 370 MB more; a kernel that reclaims idle pages moves either by 100 MB.
-    assert sizes[0] < sizes[1] + 200_000
+
+    def size(home: str) -> int:
+        env = cosy_env | {"COSY_HOME": str(tmp_path / home)}
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True)
+        return int(done.stdout)
+
+    # kB. It was 370 MB more, every time; a kernel that reclaims idle pages moves either by 100 MB, now and then.
+    excess = []
+    while len(excess) < 3 and min(excess, default=200_000) >= 200_000:
+        home = f"home{len(excess)}"
+        excess.append(size(home) - size(home))
+    assert min(excess) < 200_000, excess
