@@ -201,7 +201,9 @@ class Engine:
     ) -> Generator[Chunk, None, None]:
         """Yield the text's audio chunk by chunk. The same text, voice and options give the same samples.
 
-        `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete.
+        `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete,
+        or, by a model that can, while it arrives, if the iterable has a method `ready(seconds)` that tells whether more
+        is there by then.
         `notice` is told, once each, what will not be heard as it is written.
         Raises UsageError for a bad speed, ModelError for a missing voice or model, InferenceError.
         """
@@ -231,7 +233,7 @@ class Engine:
                     yield from chunks
                 if clock.samples == before:
                     dumb = True
-                    notice(f"the voice made no sound for: {sentence.text[:60]}")
+                    notice(f"the voice made no sound for: {sentence.whole().text[:60]}")
                 else:
                     clock.heard = True
                 silent = sentence.pause - _tail(sentence) - LEAD
@@ -295,7 +297,7 @@ def _shaped(
         for piece in _ending(pieces):
             check_finite(piece.samples, "the model")
             if piece.note:
-                notice(f"{piece.note}: {sentence.text[:60]}")
+                notice(f"{piece.note}: {sentence.whole().text[:60]}")
             samples = shaper.push(piece.samples)
             waiting += piece.words
             if piece.last:
@@ -336,7 +338,7 @@ def sentences(
 
     pieces = [text] if isinstance(text, str) else text
     told: set[str] = set()
-    for sentence in segments(pieces, normalize=options.normalize):
+    for sentence in segments(pieces, normalize=options.normalize, live=not sounds):
         if not sounds:
             word = Word(sentence.text, "zh") if any(map(str.isalnum, sentence.text)) else None
             if word or not sentence.text:

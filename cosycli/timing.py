@@ -70,6 +70,14 @@ class Arrivals:
             self._ready(piece)
             yield piece
 
+    def ready(self, seconds: float) -> bool:
+        """Whether more is there within so many seconds, or the end; true if nobody can tell."""
+        ready = getattr(self._pieces, "ready", None)
+        started = self._clock()
+        there: bool = ready is None or ready(seconds)
+        self.waited += self._clock() - started
+        return there
+
     def clock(self) -> float:
         """A clock that stands still while text is awaited."""
         return self._clock() - self.waited

@@ -1,9 +1,9 @@
-"""The values that pass between modules: frozen, and free of the runtime."""
+"""The values that pass between modules: frozen, except for what is still arriving, and free of the runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Sentence:
 
     `source` is the text as the user wrote it (cleaned), `text` as it is spoken (normalised);
     `pause` is the silence after it in seconds. Pieces cut from one source sentence share `group`.
+    `more`: the rest of it, where it has not arrived yet.
     """
 
     text: str
@@ -44,6 +45,30 @@ class Sentence:
     words: tuple[Word, ...] = ()
     pause: float = 0.0
     group: int = 0
+    more: More | None = field(default=None, compare=False, repr=False)
+
+    def whole(self) -> Sentence:
+        """With all that has arrived of it."""
+        if self.more is None:
+            return self
+        return replace(self, text=self.text + self.more.text, source=self.source + self.more.source)
+
+
+class More(Iterator[str]):
+    """The rest of a sentence that is spoken while it arrives: yields what is to be said, and waits for it.
+
+    What has been taken stays readable. `parts`: (text, source) as they arrive.
+    """
+
+    def __init__(self, parts: Iterator[tuple[str, str]]) -> None:
+        self.text = self.source = ""
+        self._parts = parts
+
+    def __next__(self) -> str:
+        text, source = next(self._parts)
+        self.text += text
+        self.source += source
+        return text
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import soundfile
 from fakes import checkpoints
 
 from cosycli import cli, engine
+from cosycli.backends.cosyvoice import lm
 from cosycli.bundles import catalog, store, voices
 from cosycli.convert import make
+from cosycli.types import Options, Sentence
 
 TEXT = "你好，世界。"
 
@@ -142,11 +145,9 @@ def drawn(tokens: list[int], watch: Any) -> Any:
 
 def test_streaming_gives_the_samples_of_the_whole() -> None:
     """What is said must not depend on how the work is cut: one run of flow and vocoder over all tokens is the same."""
-    from cosycli.types import Options
-
     backend: Any = engine.Engine("tiny").open()
     voice = engine.Engine("tiny").voice()
-    prepared = backend.prepare(voice)
+    backend.prepare(voice)
     tokens = np.random.default_rng(0).integers(0, 96, 120)
     stream, speech = backend._stream(voice, 10, None), backend._vocoder.stream()
     whole = speech.feed(stream.feed(tokens, last=True), last=True)
@@ -155,9 +156,7 @@ def test_streaming_gives_the_samples_of_the_whole() -> None:
     assert np.abs(np.concatenate(pieces) - whole).max() < 1e-4
     backend._lm.generate = lambda *_, watch, **__: drawn(tokens.tolist(), watch)
     backend._tokenizer.encode = lambda *_, **__: [1] * 50
-    stream = backend._stream(voice, 10, prepared.solved)
-    request = type(prepared.request)([1] * 50)
-    streamed = [pcm.samples for pcm in backend._attempt(request, 0, prepared.prefix, stream, Options())]
+    streamed = [pcm.samples for pcm in backend.synthesize(Sentence(TEXT, TEXT), voice, Options())]
     assert np.abs(np.concatenate(streamed) - whole).max() < 1e-4
 
 
@@ -179,6 +178,62 @@ def test_a_sentence_that_goes_wrong_is_tried_again_and_told(capsys: pytest.Captu
     assert "another seed" in pieces[0].note
     assert sum(len(pcm.samples) for pcm in pieces) == 12 * 960
     assert pieces[-1].last
+
+
+class Arriving:
+    """Text that comes piece by piece, none of them soon."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces, self.taken = pieces, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for piece in self.pieces:
+            self.taken += 1
+            yield piece
+
+    def ready(self, seconds: float) -> bool:
+        return False
+
+
+ARRIVING = ("一二三四五六七八九十，", "二三四五六七八九十，", *["三四五六七八九，"] * 6, "完了。", "再见。")
+
+
+def heard_live(text: Any, seed: int) -> tuple[Any, list[int]]:
+    """The samples, and how many pieces of the text had been taken when each chunk came."""
+    samples, taken = [], []
+    for chunk in engine.Engine("tiny").stream(text, voice="me", options=Options(seed=seed)):
+        samples.append(chunk.samples)
+        taken.append(text.taken)
+    return np.concatenate(samples), taken
+
+
+def test_speech_begins_before_the_sentence_is_complete(each: int) -> None:
+    text = Arriving(*ARRIVING)
+    samples, taken = heard_live(text, 3)
+    assert taken[0] < len(ARRIVING) - 3
+    assert text.taken == len(ARRIVING)
+    assert np.isfinite(samples).all()
+    assert len(samples) > 24000
+    finer = Arriving(*"".join(ARRIVING))  # what is said depends on the text, not on when it came
+    assert np.array_equal(heard_live(finer, 3)[0], samples)
+
+
+def test_a_sentence_that_goes_wrong_while_it_arrives_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[list[int]] = []
+
+    def bistream(self: Any, text: Any, seed: int, *, watch: Any, **rules: Any) -> Iterator[int]:
+        said.append([token for ids in text for token in ids])
+        watch.expect(len(said[-1]))
+        yield from drawn([] if len(said) == 1 else list(range(10, 70)), watch)
+
+    monkeypatch.setattr(lm.LanguageModel, "bistream", bistream)
+    notices: list[str] = []
+    made = engine.Engine("tiny").stream(
+        Arriving(*ARRIVING[:3], *ARRIVING[-2:]), voice="me", options=Options(seed=1), notice=notices.append
+    )
+    assert sum(len(chunk.samples) for chunk in made) > 24000
+    assert said[0] == said[1]
+    assert notices[0] == (f"it said nothing; trying again with another seed: {''.join(ARRIVING[:3])}完了。")
 
 
 def test_version_2_is_heard_whole_and_without_a_joint(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:

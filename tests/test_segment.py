@@ -277,3 +277,93 @@ def test_every_numbered_sentence_is_there() -> None:
     written = "".join(f"这是第{n}句话，它说的是今天的天气。" for n in range(1, 21))
     found = list(segments(written, first_clause=False))
     assert [int(re.search(r"\d+", s.source)[0]) for s in found] == list(range(1, 21))  # type: ignore[index]
+
+
+class Slow:
+    """Text that comes in small pieces, and never soon; which of them have been taken."""
+
+    def __init__(self, text: str, size: int = 3) -> None:
+        self.pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        self.taken = ""
+
+    def __iter__(self) -> Iterator[str]:
+        for piece in self.pieces:
+            self.taken += piece
+            yield piece
+
+    def ready(self, seconds: float) -> bool:
+        return False
+
+
+CALL = "今天天气很好，明天打电话：13800138000，请记住。\n\n第二段在这里，有3.5公里，完了"
+
+
+def test_a_sentence_is_begun_while_it_arrives() -> None:
+    slow = Slow(CALL)
+    first, *others = ((sentence, slow.taken, list(sentence.more or ())) for sentence in segments(slow, live=True))
+    assert first[0].text == "今天天气很好，"
+    assert len(first[1]) < 10
+    assert first[0].whole().source == "今天天气很好，明天打电话：13800138000，请记住。"
+    whole = [first[0].whole().text, *(sentence.whole().text for sentence, _, _ in others if sentence.text)]
+    assert whole == texts_as_read(CALL)  # the number too, which is read by what stands before it
+    pauses_after = [(sentence.pause, sentence.group) for sentence, _, _ in (first, *others)]
+    assert pauses_after == [
+        (SENTENCE_PAUSE, 0),
+        (pytest.approx(PARAGRAPH_PAUSE - SENTENCE_PAUSE), 1),
+        (SENTENCE_PAUSE, 1),
+    ]
+
+
+def texts_as_read(written: str) -> list[str]:
+    return [sentence.text for sentence in segments(written, first_clause=False)]
+
+
+def test_what_a_begun_sentence_leaves_is_said_after_it() -> None:
+    found = list(segments(Slow(CALL), live=True))
+    taken = "".join(sentence.whole().text for sentence in found)
+    assert taken == "".join(texts_as_read(CALL))
+    for sentence in found:
+        assert sentence.whole() == sentence
+
+
+def test_words_of_a_begun_sentence_stay_apart() -> None:
+    written = "Hello there my friend, this is number 5, and it goes on. Bye now."
+    whole = []
+    for sentence in segments(Slow(written), live=True):
+        list(sentence.more or ())
+        whole.append(sentence.whole())
+    assert [sentence.text for sentence in whole] == texts_as_read(written)
+    assert whole[0].source == "Hello there my friend, this is number 5, and it goes on."
+
+
+def test_a_begun_sentence_that_has_no_end_is_cut() -> None:
+    begun = []
+    for sentence in segments(Slow("这是很长的一句话，" * 60), live=True):
+        list(sentence.more or ())
+        begun.append(sentence.whole().text)
+    assert "".join(begun) == "这是很长的一句话，" * 60
+    assert max(map(cost, begun)) <= HARD_COST
+
+
+def test_text_that_is_there_is_waited_for() -> None:
+    class Prompt(Slow):
+        def ready(self, seconds: float) -> bool:
+            return True
+
+    assert not [sentence for sentence in segments(Prompt(CALL), live=True) if sentence.more]
+    assert not [sentence for sentence in segments(iter(CALL), live=True) if sentence.more]
+
+
+def test_a_steady_trickle_is_not_waited_for_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trickle(Slow):
+        now = 0.0
+
+        def ready(self, seconds: float) -> bool:
+            if seconds:
+                Trickle.now += 0.02
+            return bool(seconds)
+
+    monkeypatch.setattr("cosycli.text.segment.time.monotonic", lambda: Trickle.now)
+    sentence = next(segments(Trickle("今天天气很好，我们去公园散步，去看一看花，然后回家。", 1), live=True))
+    assert sentence.more
+    assert sentence.text.startswith("今天天气很好，")

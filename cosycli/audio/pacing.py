@@ -33,7 +33,7 @@ def ends_sentence(chunk: Chunk) -> bool:
     """True where a wait is heard as a pause: after a sentence, or in a pause."""
     if chunk.sentence is None:
         return True
-    return chunk.last and not chunk.sentence.text.rstrip().endswith(tuple(CLAUSE_MARKS))
+    return chunk.last and not chunk.sentence.whole().text.rstrip().endswith(tuple(CLAUSE_MARKS))
 
 
 class Pacer:
@@ -128,7 +128,7 @@ class Gate:
     def _is_ready(self, chunk: Chunk) -> bool:
         assert chunk.sentence is not None
         held = sum(other.seconds for other in self._held)
-        guess = self._expected(chunk.sentence)
+        guess = self._expected(chunk.sentence.whole())
         remaining = max(guess - self._said, 0.1 * guess, chunk.seconds)
         return self.pacer.ready(self._buffered() + held, remaining, chunk.seconds)
 

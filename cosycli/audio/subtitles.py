@@ -74,7 +74,7 @@ class Passage:
 
     def _sources(self) -> list[tuple[str, Piece]]:
         """Pieces carry either their own part of the source or all of it."""
-        sources = [piece.sentence.source for piece in self.pieces]
+        sources = [piece.sentence.whole().source for piece in self.pieces]
         texts = {piece.sentence.text for piece in self.pieces}
         if len(sources) == 1 or len(set(sources)) > 1 or len(texts) < len(sources):
             return list(zip(sources, self.pieces, strict=True))

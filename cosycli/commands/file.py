@@ -228,13 +228,13 @@ def _check_sources(found: Found, output: str | None, folder: Path | None) -> Non
 def _stream(source: Source, encoding: str | None, speak: Speak, engine: Engine, report: console.Console) -> None:
     """One text to standard output, said as it arrives."""
     from cosycli.audio.raw import WavStream, stdout
-    from cosycli.commands.input import stdin_pieces
+    from cosycli.commands.input import StdinPieces
     from cosycli.commands.speak import nothing_to_speak
     from cosycli.text.encoding import decode
     from cosycli.timing import Meter
 
     engine.open_in_background()
-    text: Any = stdin_pieces(encoding) if source.path is None else decode(source.read(), encoding, source.name)
+    text: Any = StdinPieces(encoding) if source.path is None else decode(source.read(), encoding, source.name)
     meter = Meter()
     with closing(speak(text, lambda line: report.note(f"note: {line}"))) as chunks:
         watched = meter.watch(chunks)

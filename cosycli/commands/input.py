@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,20 @@ def stdin_is_piped() -> bool:
         return False
 
 
-def stdin_pieces(encoding_name: str | None) -> Iterator[str]:
-    """Text from standard input, piece by piece, as soon as it is there."""
-    return encoding.decoded(_stdin_blocks(), encoding_name)
+class StdinPieces(Iterable[str]):
+    """Text from standard input, piece by piece, as soon as it is there. Iterate over it once."""
+
+    def __init__(self, encoding_name: str | None) -> None:
+        self._encoding = encoding_name
+
+    def __iter__(self) -> Iterator[str]:
+        return encoding.decoded(_stdin_blocks(), self._encoding)
+
+    def ready(self, seconds: float) -> bool:
+        """Whether there is more to read within so many seconds, or the end; true where that cannot be known."""
+        if sys.stdin is None or sys.platform == "win32":  # where only sockets can be waited for
+            return True
+        return bool(select.select([sys.stdin.fileno()], [], [], seconds)[0])
 
 
 def _stdin_blocks() -> Iterator[bytes]:

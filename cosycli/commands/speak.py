@@ -241,7 +241,7 @@ def _watched(text: Iterable[str], engine: Engine, sinks: list[Any]) -> tuple[Arr
 
 def _text(words: list[str] | None, text_file: Path | None, encoding: str | None) -> Iterable[str]:
     """The text in pieces. What is known whole and has nothing to say is refused here, before a model is loaded."""
-    from cosycli.commands.input import as_typed, file_text, stdin_is_piped, stdin_pieces
+    from cosycli.commands.input import StdinPieces, as_typed, file_text, stdin_is_piped
     from cosycli.text.normalize import speakable
 
     if words and text_file is not None:
@@ -251,7 +251,7 @@ def _text(words: list[str] | None, text_file: Path | None, encoding: str | None)
     elif words and words != ["-"]:
         text = as_typed(" ".join(words), encoding)
     elif words == ["-"] or text_file is not None or stdin_is_piped():
-        return stdin_pieces(encoding)
+        return StdinPieces(encoding)
     else:
         raise UsageError("there is no text to speak", 'give some: cosy speak "你好", or pipe it in')
     if not speakable(text):

@@ -7,8 +7,9 @@ Knows neither Markdown nor how a number is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cosycli.text.chars import BREAK, HAN, HEADING, LINE, MARKS
@@ -16,7 +17,7 @@ from cosycli.text.clean import Cleaner
 from cosycli.text.cut import cost, split
 from cosycli.text.normalize import Language, decide, speakable
 from cosycli.text.normalize import normalize as _normalize
-from cosycli.types import Sentence
+from cosycli.types import More, Sentence
 
 # Silence in seconds. News readers pause 0.25 to 0.4 s between sentences and about twice that between
 # paragraphs; a heading stands a little more apart than a paragraph. A comma is 0.1 to 0.2 s.
@@ -30,6 +31,8 @@ MAX_COST = 350.0  # phonemes a sentence may have before it is cut: 70 Chinese ch
 PART_COST = 300.0  # what it is cut to: 60 Chinese characters, or 55 English words
 HARD_COST = 400.0  # no segment has more; the embedded voice's limit is 510 symbols with marks
 MAX_HELD = 1200  # characters without a sentence end that are waited for
+MAX_WAIT = 0.15  # seconds for which the rest of a sentence is awaited before its beginning is spoken without it
+_LULL = 0.05  # seconds without any text, likewise
 _BLOCK = 2048  # characters taken from a piece at a time, so that the first sentence of a book is not late
 
 # A first clause is said alone from four characters on, if at least twelve follow in its sentence: below
@@ -99,6 +102,44 @@ class Segmenter:
     def finish(self) -> list[Piece]:
         """Return what was held back."""
         return [*self._take_all(final=True), *(self._silence() if self._breaks else ())]
+
+    def hold(self, text: str) -> None:
+        """Take cleaned text that belongs to a sentence which was begun, or comes after it."""
+        self._buffer += text
+
+    def begin(self) -> list[Piece]:
+        """Take the clauses that are there of an incomplete sentence, as the last piece; `go_on` takes the rest."""
+        self._skip_gap()
+        end = self._clauses()
+        if not end or cost(self._buffer[:end]) < _FIRST_MIN:
+            return []
+        return list(self._take(end, SENTENCE_PAUSE, whole=False))
+
+    def go_on(self, said: float, *, final: bool) -> tuple[str, bool]:
+        """More of the sentence that was begun, and whether this is its end. `said`: what it has cost so far."""
+        self._skip_gap()
+        end, pause = self._sentence_end(final=final)
+        if not end and final:
+            end, pause = len(self._buffer), SENTENCE_PAUSE
+        over = bool(end) or final
+        end = end or self._clauses()
+        if said and said + cost(self._buffer[:end]) > PART_COST:  # what follows is a sentence of its own
+            return "", True
+        text, self._buffer = _joined(self._buffer[:end]), self._buffer[end:]
+        if over:
+            self._group += 1
+            self._asked, self._breaks, self._lines = pause, 0.0, 0
+        return text, over
+
+    def _clauses(self) -> int:
+        """Where the last complete clause ends of what may still be one sentence; 0 if there is none."""
+        event = _EVENT.search(self._buffer)
+        marks = list(_FIRST_MARK.finditer(self._buffer, 0, event.start() if event else len(self._buffer)))
+        return marks[-1].end() if marks else 0
+
+    def take(self) -> list[Piece]:
+        """Return the pieces that are complete."""
+        return list(self._take_all(final=False))
 
     def _take_all(self, *, final: bool) -> Iterator[Piece]:
         while True:
@@ -278,25 +319,84 @@ def segments(
     markup: bool = True,
     first_clause: bool = True,
     language: Language | None = None,
+    live: bool = False,
 ) -> Iterator[Sentence]:
     """All of the text's way from what was written to what is said, one sentence at a time, as it arrives.
 
     A `Sentence` without text is silence. Nothing is pulled from `pieces` before the sentences that are
-    complete have been taken.
+    complete have been taken. `live`: where `pieces` can tell that nothing is there (`ready(seconds)`), a sentence is
+    given as soon as it has a clause, with `more` to come; what is not taken of that is given as other sentences.
     """
     cleaner, segmenter = Cleaner(markup=markup), Segmenter(first_clause=first_clause)
     reader = _Reader(normalize, language)
-    for block in _blocks(pieces):
+    blocks = _Blocks(pieces)
+    for block in blocks:
         for piece in segmenter.feed(cleaner.feed(block)):
+            blocks.waited = 0.0
             yield from reader.sentences(piece)
+        while live and not blocks.soon() and (begun := segmenter.begin()):
+            blocks.waited = 0.0
+            yield from _begun(begun, segmenter, reader, cleaner, blocks)
+            for piece in segmenter.take():
+                yield from reader.sentences(piece)
     for piece in [*segmenter.feed(cleaner.finish()), *segmenter.finish()]:
         yield from reader.sentences(piece)
 
 
-def _blocks(pieces: str | Iterable[str]) -> Iterator[str]:
-    for piece in (pieces,) if isinstance(pieces, str) else pieces:
-        for start in range(0, len(piece), _BLOCK):
-            yield piece[start : start + _BLOCK]
+def _begun(
+    pieces: Sequence[Piece], segmenter: Segmenter, reader: _Reader, cleaner: Cleaner, blocks: _Blocks
+) -> Iterator[Sentence]:
+    """A sentence whose end has not arrived, after the silence before it."""
+
+    def rest(written: str, said: str) -> Iterator[tuple[str, str]]:
+        over = final = False
+        while not over:
+            source, over = segmenter.go_on(cost(written), final=final)
+            if source:
+                gap = " " if written.isascii() or written[-1:].isascii() else ""
+                written += gap + source
+                whole = reader.said(written)  # how a number is read depends on what stands before it
+                text = whole.removeprefix(said) if whole.startswith(said) else gap + reader.said(source)
+                said += text
+                yield text, gap + source
+            elif not over:
+                block = next(blocks, None)
+                final = block is None
+                segmenter.hold(cleaner.finish() if block is None else cleaner.feed(block))
+
+    for piece in pieces[:-1]:
+        yield from reader.sentences(piece)
+    (first, *others) = reader.sentences(pieces[-1])
+    yield first if others else replace(first, more=More(rest(pieces[-1].text, first.text)))
+    yield from others
+
+
+class _Blocks(Iterator[str]):
+    """Text in blocks as they arrive, and whether more is there."""
+
+    def __init__(self, pieces: str | Iterable[str]) -> None:
+        self._source = (pieces,) if isinstance(pieces, str) else pieces
+        self._pieces = iter(self._source)
+        self._held: list[str] = []
+        self.waited = 0.0  # seconds, for the sentence that is incomplete
+
+    def __next__(self) -> str:
+        while not self._held:
+            piece = next(self._pieces)
+            self._held = [piece[start : start + _BLOCK] for start in range(0, len(piece), _BLOCK)][::-1]
+        return self._held.pop()
+
+    def soon(self) -> bool:
+        """Whether more text is there, or its end, or is worth waiting for."""
+        ready = getattr(self._source, "ready", None)
+        if self._held or not ready or ready(0.0):
+            return True
+        if self.waited >= MAX_WAIT:
+            return False
+        started = time.monotonic()
+        came: bool = ready(_LULL)
+        self.waited += time.monotonic() - started
+        return came
 
 
 class _Reader:
@@ -320,7 +420,7 @@ class _Reader:
 
     def _fitting(self, source: str, budget: float) -> Iterator[tuple[str, str]]:
         """The source with its reading, cut until every reading is short enough."""
-        text = self._said(source)
+        text = self.said(source)
         length = cost(text)
         if length <= budget or len(source) < 2:
             yield text, source
@@ -330,6 +430,7 @@ class _Reader:
         for part in parts:
             yield from self._fitting(part, HARD_COST)
 
-    def _said(self, source: str) -> str:
+    def said(self, source: str) -> str:
+        """How it is read, in the language of the piece that came last."""
         text = _normalize(source, language=self._language) if self._normalize else source
         return text.lstrip(_NOT_FIRST)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ class _Prepared:
 
     request: Request  # without the text
     prefix: Prefix
+    opening: int  # ids of the prompt's text that are not said: what the model is told
     solved: Mapping[str, Array]  # the flow's state after the prompt's complete blocks
 
 
@@ -66,6 +67,7 @@ class CosyVoice:
         self._tokenizer = tokenizer.result()
         self._lock = threading.Lock()
         self._prepared: dict[tuple[Any, ...], _Prepared] = {}
+        self._openings: dict[tuple[int, ...], Prefix] = {}
 
     @property
     def sessions(self) -> Mapping[str, Session]:
@@ -78,13 +80,19 @@ class CosyVoice:
         self._flow.check_steps(steps)
         prepared = self.prepare(voice, steps, options.instruct)
         written = show(sentence.text, MARKS) if options.control else sentence.text
-        text = self._tokenizer.encode(written, control=options.control)
-        request = Request(text, prepared.request.prompt_text, prepared.request.prompt_speech)
-        seed = options.seed or 0
+        text = [self._tokenizer.encode(written, control=options.control)]
         for attempt in range(ATTEMPTS):
             stream = self._stream(voice, steps, prepared.solved)
             trouble, given = "", False
-            for pcm in self._attempt(request, seed + attempt * ANOTHER, prepared.prefix, stream, options):
+            seed = (options.seed or 0) + attempt * ANOTHER
+            watch = Watch(0 if sentence.more else len(text[0]))
+            rules: dict[str, Any] = {"limit": self._flow.limit - stream.tokens, "watch": watch}
+            if sentence.more:
+                tokens = self._arriving(prepared, text, sentence.more, seed, rules)
+            else:
+                request = Request(text[0], prepared.request.prompt_text, prepared.request.prompt_speech)
+                tokens = self._lm.generate(request, seed, prefix=prepared.prefix, strict=options.strict, **rules)
+            for pcm in self._attempt(tokens, watch, stream, seed, options.speed or 1.0):
                 trouble = pcm.note
                 if trouble and not given and attempt + 1 < ATTEMPTS:
                     break  # nobody has heard anything of it yet
@@ -94,15 +102,38 @@ class CosyVoice:
                 return
             yield Pcm(np.zeros(0, np.float32), note=f"{trouble}; trying again with another seed")
 
+    def _arriving(
+        self, prepared: _Prepared, text: list[list[int]], more: Iterator[str], seed: int, rules: Mapping[str, Any]
+    ) -> Iterator[int]:
+        """The speech tokens of a sentence while it arrives. `text`: its ids so far; those that come are added."""
+
+        def arriving() -> Iterator[list[int]]:
+            yield from list(text)
+            for part in more:
+                text.append(self._tokenizer.encode(part))
+                yield text[-1]
+
+        prompt = prepared.request.prompt_text
+        opening = prompt[: prepared.opening if self.version == 3 else 0]
+        with self._lock:
+            if tuple(opening) not in self._openings:
+                self._openings[tuple(opening)] = self._lm.prefix(opening)
+        return self._lm.bistream(
+            arriving(),
+            seed,
+            prefix=self._openings[tuple(opening)],
+            prompt_text=prompt[len(opening) :],
+            prompt_speech=prepared.request.prompt_speech,
+            **rules,
+        )
+
     def _attempt(
-        self, request: Request, seed: int, prefix: Prefix, stream: Stream, options: Options
+        self, tokens: Iterator[int], watch: Watch, stream: Stream, seed: int, speed: float
     ) -> Generator[Pcm, None, None]:
         """One generation: ends with a piece that is marked as the last, and says what was wrong with it."""
-        speech, stretch = self._vocoder.stream(seed), Stretch(options.speed or 1.0)
-        watch = Watch(len(request.text))
+        speech, stretch = self._vocoder.stream(seed), Stretch(speed)
         waiting: list[int] = []
-        limit = self._flow.limit - stream.tokens
-        for token in self._lm.generate(request, seed, prefix=prefix, strict=options.strict, limit=limit, watch=watch):
+        for token in tokens:
             waiting.append(token)
             if len(waiting) >= stream.wanted:
                 samples = speech.feed(stretch.feed(stream.feed(waiting)))
@@ -139,23 +170,25 @@ class CosyVoice:
             return self._prepared[key]
 
     def _make(self, voice: Voice, steps: int, instruct: str | None) -> _Prepared:
-        request = self._request(voice, instruct)
+        request, opening = self._request(voice, instruct)
         stream = self._stream(voice, steps, None)
         stream.solve_prompt()
-        return _Prepared(request, self._lm.prefix(request.prompt_text), stream.saved())
+        return _Prepared(request, self._lm.prefix(request.prompt_text), opening, stream.saved())
 
-    def _request(self, voice: Voice, instruct: str | None) -> Request:
-        """The prompt that the language model gets: what it is told, or what the voice says in the recording."""
+    def _request(self, voice: Voice, instruct: str | None) -> tuple[Request, int]:
+        """The prompt that the language model gets, and how many of its text's ids are what it is told: the others
+        are what the voice says in the recording.
+        """
         spoken, said = voice.arrays["tokens"].tolist(), str(voice.arrays["text"])
         encode = self._tokenizer.encode
         end = encode(END_OF_PROMPT, control=True)
         if instruct:
-            told = f"{ASSISTANT} {instruct}" if self.version == 3 else instruct
-            return Request((), [*encode(told), *end])
+            told = [*encode(f"{ASSISTANT} {instruct}" if self.version == 3 else instruct), *end]
+            return Request((), told), len(told)
         opening = [*encode(ASSISTANT), *end] if self.version == 3 else []
         if not said:  # across languages: the voice comes from the flow alone
-            return Request((), opening)
-        return Request((), [*opening, *encode(said)], spoken)
+            return Request((), opening), len(opening)
+        return Request((), [*opening, *encode(said)], spoken), len(opening)
 
     def _stream(self, voice: Voice, steps: int, solved: Mapping[str, Array] | None) -> Stream:
         arrays = voice.arrays

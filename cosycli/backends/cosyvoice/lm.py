@@ -265,6 +265,7 @@ class LanguageModel:
         prompt_text: Sequence[int] = (),
         prompt_speech: Sequence[int] = (),
         limit: int | None = None,
+        watch: Watch | None = None,
     ) -> Iterator[int]:
         """Yield speech tokens while text ids still arrive: five of text, then speech until the model asks for more.
 
@@ -272,7 +273,7 @@ class LanguageModel:
         `prompt_text`: what the prompt's speech says, mixed with it. Each text id counts as if it came alone, however
         they arrive. Two rules are not the official ones: without prompt speech too, the first text comes before any
         speech; and a token that is neither speech nor what is asked for is never drawn, where that raises an error.
-        Raises InferenceError.
+        `watch` sees all that is drawn, and is told of the text. Raises InferenceError.
         """
         fill = self.settings["fill"]
         others = self.stop - {fill}
@@ -287,6 +288,8 @@ class LanguageModel:
         for token in itertools.chain.from_iterable(text):
             waiting.append(token)
             texts += 1
+            if watch:
+                watch.expect(1)
             while speech and len(waiting) >= MIX_TEXT:
                 embeds = np.concatenate([embeds, self.text(waiting[:MIX_TEXT]), self.speech(speech[:MIX_SPEECH])])
                 del waiting[:MIX_TEXT], speech[:MIX_SPEECH]
@@ -297,11 +300,13 @@ class LanguageModel:
                 del waiting[:MIX_TEXT]
             while True:
                 if len(drawn) >= limit:
-                    return
+                    return _cut(watch)
                 logits = decoding.feed(embeds[None])[0]
                 drawn.append(fill if len(drawn) == fill_at else sampler.draw(logits, drawn, random, others))
                 if drawn[-1] == fill:
                     break
+                if watch and watch.add(drawn[-1], drawn[-1] in self.silent):
+                    return
                 if spoken.keeps(drawn[-1]):
                     yield drawn[-1]
                 embeds = self.speech(drawn[-1:])
@@ -312,11 +317,12 @@ class LanguageModel:
         while len(drawn) < min(LONGEST * texts, limit):
             logits = decoding.feed(embeds[None])[0]
             drawn.append(sampler.draw(logits, drawn, random))
-            if drawn[-1] in self.stop:
+            if drawn[-1] in self.stop or (watch and watch.add(drawn[-1], drawn[-1] in self.silent)):
                 return
             if spoken.keeps(drawn[-1]):
                 yield drawn[-1]
             embeds = self.speech(drawn[-1:])
+        _cut(watch)
 
     def _begun(self, request: Request, prefix: Prefix | None) -> tuple[Decoding, Array]:
         """A sequence after all that comes before its first speech token, and the logits there [1, vocabulary]."""
@@ -324,6 +330,11 @@ class LanguageModel:
         room = (prefix.length if prefix else 0) + embeds.shape[1]
         decoding = Decoding(self, 1, min(room + USUAL * len(request.text), self.settings["positions"]), prefix)
         return decoding, decoding.feed(embeds)
+
+
+def _cut(watch: Watch | None) -> None:
+    if watch:
+        watch.cut()
 
 
 class _Draft:

@@ -32,6 +32,10 @@ class Watch:
         self._loudest: float | None = None
         self._trouble = ""
 
+    def expect(self, text: int) -> None:
+        """So many more text tokens have arrived."""
+        self._text += text
+
     def add(self, token: int, quiet: bool = False) -> str:
         """What is wrong with the sentence as of this token, or nothing. `quiet`: it stands for silence."""
         self._count += 1
