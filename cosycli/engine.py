@@ -338,7 +338,7 @@ def sentences(
 
     pieces = [text] if isinstance(text, str) else text
     told: set[str] = set()
-    for sentence in segments(pieces, normalize=options.normalize, live=not sounds):
+    for sentence in segments(pieces, normalize=options.normalize, official=not sounds):
         if not sounds:
             word = Word(sentence.text, "zh") if any(map(str.isalnum, sentence.text)) else None
             if word or not sentence.text:

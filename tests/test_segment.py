@@ -300,7 +300,7 @@ CALL = "今天天气很好，明天打电话：13800138000，请记住。\n\n第
 
 def test_a_sentence_is_begun_while_it_arrives() -> None:
     slow = Slow(CALL)
-    first, *others = ((sentence, slow.taken, list(sentence.more or ())) for sentence in segments(slow, live=True))
+    first, *others = ((sentence, slow.taken, list(sentence.more or ())) for sentence in segments(slow, official=True))
     assert first[0].text == "今天天气很好，"
     assert len(first[1]) < 10
     assert first[0].whole().source == "今天天气很好，明天打电话：13800138000，请记住。"
@@ -319,7 +319,7 @@ def texts_as_read(written: str) -> list[str]:
 
 
 def test_what_a_begun_sentence_leaves_is_said_after_it() -> None:
-    found = list(segments(Slow(CALL), live=True))
+    found = list(segments(Slow(CALL), official=True))
     taken = "".join(sentence.whole().text for sentence in found)
     assert taken == "".join(texts_as_read(CALL))
     for sentence in found:
@@ -329,7 +329,7 @@ def test_what_a_begun_sentence_leaves_is_said_after_it() -> None:
 def test_words_of_a_begun_sentence_stay_apart() -> None:
     written = "Hello there my friend, this is number 5, and it goes on. Bye now."
     whole = []
-    for sentence in segments(Slow(written), live=True):
+    for sentence in segments(Slow(written), official=True):
         list(sentence.more or ())
         whole.append(sentence.whole())
     assert [sentence.text for sentence in whole] == texts_as_read(written)
@@ -338,7 +338,7 @@ def test_words_of_a_begun_sentence_stay_apart() -> None:
 
 def test_a_begun_sentence_that_has_no_end_is_cut() -> None:
     begun = []
-    for sentence in segments(Slow("这是很长的一句话，" * 60), live=True):
+    for sentence in segments(Slow("这是很长的一句话，" * 60), official=True):
         list(sentence.more or ())
         begun.append(sentence.whole().text)
     assert "".join(begun) == "这是很长的一句话，" * 60
@@ -350,8 +350,8 @@ def test_text_that_is_there_is_waited_for() -> None:
         def ready(self, seconds: float) -> bool:
             return True
 
-    assert not [sentence for sentence in segments(Prompt(CALL), live=True) if sentence.more]
-    assert not [sentence for sentence in segments(iter(CALL), live=True) if sentence.more]
+    assert not [sentence for sentence in segments(Prompt(CALL), official=True) if sentence.more]
+    assert not [sentence for sentence in segments(iter(CALL), official=True) if sentence.more]
 
 
 def test_a_steady_trickle_is_not_waited_for_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,6 +364,6 @@ def test_a_steady_trickle_is_not_waited_for_longer_than_a_moment(monkeypatch: py
             return bool(seconds)
 
     monkeypatch.setattr("cosycli.text.segment.time.monotonic", lambda: Trickle.now)
-    sentence = next(segments(Trickle("今天天气很好，我们去公园散步，去看一看花，然后回家。", 1), live=True))
+    sentence = next(segments(Trickle("今天天气很好，我们去公园散步，去看一看花，然后回家。", 1), official=True))
     assert sentence.more
     assert sentence.text.startswith("今天天气很好，")

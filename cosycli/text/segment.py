@@ -29,6 +29,7 @@ MAX_PAUSE = 10.0  # however many pauses are asked for in a row
 
 MAX_COST = 350.0  # phonemes a sentence may have before it is cut: 70 Chinese characters
 PART_COST = 300.0  # what it is cut to: 60 Chinese characters, or 55 English words
+SHORT_COST = 100.0  # 20 Chinese characters: less is not said alone by a model that joins sentences
 HARD_COST = 400.0  # no segment has more; the embedded voice's limit is 510 symbols with marks
 MAX_HELD = 1200  # characters without a sentence end that are waited for
 MAX_WAIT = 0.15  # seconds for which the rest of a sentence is awaited before its beginning is spoken without it
@@ -319,28 +320,85 @@ def segments(
     markup: bool = True,
     first_clause: bool = True,
     language: Language | None = None,
-    live: bool = False,
+    official: bool = False,
 ) -> Iterator[Sentence]:
     """All of the text's way from what was written to what is said, one sentence at a time, as it arrives.
 
     A `Sentence` without text is silence. Nothing is pulled from `pieces` before the sentences that are
-    complete have been taken. `live`: where `pieces` can tell that nothing is there (`ready(seconds)`), a sentence is
-    given as soon as it has a clause, with `more` to come; what is not taken of that is given as other sentences.
+    complete have been taken. `official`: for CosyVoice, which streams sentences of any length. Short ones are joined as
+    it joins them; and where `pieces` can tell that nothing is there (`ready(seconds)`), one is given as soon as it has
+    a clause, with `more` to come: what is not taken of that is given as other sentences.
     """
-    cleaner, segmenter = Cleaner(markup=markup), Segmenter(first_clause=first_clause)
-    reader = _Reader(normalize, language)
+    cleaner, segmenter = Cleaner(markup=markup), Segmenter(first_clause=first_clause and not official)
+    reader = _Reader(normalize, language, HARD_COST if official else MAX_COST)
     blocks = _Blocks(pieces)
+    joiner = _Joiner() if official else None
+
+    def read(pieces: Iterable[Piece]) -> Iterator[Sentence]:
+        for piece in pieces:
+            blocks.waited = 0.0
+            for sentence in reader.sentences(piece):
+                yield from joiner.add(sentence) if joiner else (sentence,)
+
     for block in blocks:
-        for piece in segmenter.feed(cleaner.feed(block)):
-            blocks.waited = 0.0
-            yield from reader.sentences(piece)
-        while live and not blocks.soon() and (begun := segmenter.begin()):
-            blocks.waited = 0.0
+        yield from read(segmenter.feed(cleaner.feed(block)))
+        while joiner and not blocks.soon():
+            yield from joiner.flush()
+            if not (begun := segmenter.begin()):
+                break
             yield from _begun(begun, segmenter, reader, cleaner, blocks)
-            for piece in segmenter.take():
-                yield from reader.sentences(piece)
-    for piece in [*segmenter.feed(cleaner.finish()), *segmenter.finish()]:
-        yield from reader.sentences(piece)
+            yield from read(segmenter.take())
+    yield from read([*segmenter.feed(cleaner.finish()), *segmenter.finish()])
+    yield from joiner.flush() if joiner else ()
+
+
+class _Joiner:
+    """Joins sentences of a paragraph as CosyVoice's `split_paragraph` does, which counts characters where this counts
+    phonemes, five for each: a new segment begins at over 80 if there are 60 already, and does not end at under 20. But
+    the first sentence of all is alone if it has 20, so that it is heard sooner.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Sentence] = []  # complete, but for a short one that may follow; and what is being joined
+        self._begun = False
+
+    def add(self, sentence: Sentence) -> Iterator[Sentence]:
+        """Take a sentence; yield those to which nothing can be joined any more."""
+        if not sentence.text or (self._held and self._held[-1].pause > SENTENCE_PAUSE):
+            yield from self.flush()
+        if not sentence.text:
+            yield sentence
+        elif self._held and not self._is_full(sentence):
+            self._held[-1] = _together(self._held[-1], sentence)
+        else:
+            self._held.append(sentence)
+            if len(self._held) > 2:
+                yield self._held.pop(0)
+        if self._held and not self._begun and cost(self._held[0].text) >= SHORT_COST:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Sentence]:
+        """Yield what is held."""
+        held, self._held = self._held, []
+        if len(held) > 1 and cost(held[-1].text) < SHORT_COST:
+            held[-2:] = [_together(*held[-2:])]
+        self._begun = self._begun or bool(held)
+        yield from held
+
+    def _is_full(self, sentence: Sentence) -> bool:
+        length = cost(self._held[-1].text)
+        return length > PART_COST and length + cost(sentence.text) > HARD_COST
+
+
+def _together(first: Sentence, second: Sentence) -> Sentence:
+    gap = _gap(first.source)
+    text, source = first.text + gap + second.text, first.source + gap + second.source
+    return replace(first, text=text, source=source, pause=second.pause)
+
+
+def _gap(before: str) -> str:
+    """What stands between two parts of a text."""
+    return " " if before[-1:].isascii() else ""
 
 
 def _begun(
@@ -353,7 +411,7 @@ def _begun(
         while not over:
             source, over = segmenter.go_on(cost(written), final=final)
             if source:
-                gap = " " if written.isascii() or written[-1:].isascii() else ""
+                gap = _gap(written)
                 written += gap + source
                 whole = reader.said(written)  # how a number is read depends on what stands before it
                 text = whole.removeprefix(said) if whole.startswith(said) else gap + reader.said(source)
@@ -402,7 +460,8 @@ class _Blocks(Iterator[str]):
 class _Reader:
     """Turns pieces into sentences; remembers the language, for lines that have none of their own."""
 
-    def __init__(self, normalize: bool, language: Language | None) -> None:
+    def __init__(self, normalize: bool, language: Language | None, longest: float = MAX_COST) -> None:
+        self._longest = longest
         self._normalize = normalize
         self._fixed = language
         self._language: Language = language or "zh"
@@ -413,7 +472,7 @@ class _Reader:
             yield Sentence("", "", pause=piece.pause, group=piece.group)
             return
         self._language = self._fixed or decide(piece.text, self._language)
-        parts = [part for part in self._fitting(piece.text, MAX_COST) if speakable(part[0])]
+        parts = [part for part in self._fitting(piece.text, self._longest) if speakable(part[0])]
         for index, (text, source) in enumerate(parts):
             pause = piece.pause if index == len(parts) - 1 else _cut_pause(source)
             yield Sentence(text, source.strip(), pause=pause, group=piece.group)
