@@ -297,8 +297,8 @@ def _remarks(wish: Wish, results: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
     if wish.to == "int8" and provider in ("cuda", "tensorrt"):
         return [f"{provider} has no kernels for these int8 operators: they run on the CPU. Use --to fp16 for GPUs"]
-    if wish.calibrate and provider == "cpu" and not runtime.has_int8_kernels():
-        return ["this CPU has no exact 8-bit kernels: the sum of two products saturates, which is heard as noise"]
+    if wish.to == "int8" and provider == "cpu" and not runtime.has_int8_kernels():
+        return ["weights have 7 bits: on this CPU, which lacks VNNI, sums of products with 8 would saturate"]
     return []
 
 

@@ -20,7 +20,6 @@ from cosycli.backends.cosyvoice import watch as backend_watch
 from cosycli.backends.cosyvoice.backend import CosyVoice
 from cosycli.backends.cosyvoice.lm import Decoding, Request
 from cosycli.engine import Engine
-from cosycli.types import Options
 
 TEXT = "今天的天气非常好，我们一起去公园里散步，看看湖边新开的花，然后在树下喝一杯茶。"
 
@@ -40,17 +39,16 @@ class Fixed(Request):
 
 def speak(backend: CosyVoice, voice: Any, steps: int, tokens: int) -> tuple[float, list[float]]:
     """Seconds to the first samples, and the times at which each piece was there."""
-    options = Options(steps=steps, strict=True, seed=1)
     prepared = backend.prepare(voice, steps)
     text = backend._tokenizer.encode(TEXT)
     request = Fixed(text, prepared.request.prompt_text, prepared.request.prompt_speech, tokens)
     started = time.perf_counter()
     stream = backend._stream(voice, steps, prepared.solved)
     backend_watch.PACE = 1000  # random tokens are no speech
+    watch = backend_watch.Watch(len(text))
+    drawn = backend._lm.generate(request, 1, prefix=prepared.prefix, strict=True, watch=watch)
     times = [
-        time.perf_counter() - started
-        for pcm in backend._attempt(request, 1, prepared.prefix, stream, options)
-        if len(pcm.samples)
+        time.perf_counter() - started for pcm in backend._attempt(drawn, watch, stream, 1, 1.0) if len(pcm.samples)
     ]
     return times[0], times
 
