@@ -212,7 +212,8 @@ class Engine:
         if options.control:
             from cosycli.text.marks import hide
 
-            text = hide([text] if isinstance(text, str) else text, self.family.MARKS)
+            marks = self.family.MARKS
+            text = list(hide([text], marks)) if isinstance(text, str) else hide(text, marks)
         texts = sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
         return self._speak(texts, self.voice(voice), options, notice)
 

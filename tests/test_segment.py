@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -367,3 +367,50 @@ def test_a_steady_trickle_is_not_waited_for_longer_than_a_moment(monkeypatch: py
     sentence = next(segments(Trickle("今天天气很好，我们去公园散步，去看一看花，然后回家。", 1), official=True))
     assert sentence.more
     assert sentence.text.startswith("今天天气很好，")
+
+
+def joined(written: str | Iterable[str]) -> list[str]:
+    """The segments of a model that joins sentences."""
+    return [sentence.text for sentence in segments(written, official=True)]
+
+
+TEN, SIXTY = "这句话一共有十个字的。", "这是一个很长很长的句子，" * 4 + "它一共有六十多个字，所以后面不再接什么了。"
+
+
+def test_short_sentences_are_said_in_one_segment() -> None:
+    """A model that was trained on whole utterances says three words alone badly, and each costs a prompt."""
+    assert joined(TEN * 3) == [TEN * 3]
+    assert joined("好的。" + TEN) == ["好的。" + TEN]
+    assert [len(text) // len(TEN) for text in joined(TEN * 29)] == [7, 7, 7, 8]
+    assert joined(SIXTY + SIXTY) == [SIXTY, SIXTY]
+
+
+def test_what_is_left_over_is_not_said_alone() -> None:
+    assert joined(SIXTY + SIXTY + "好的。") == [SIXTY, SIXTY + "好的。"]
+    assert joined(SIXTY + "好的。" + SIXTY) == [SIXTY + "好的。", SIXTY]
+
+
+def test_paragraphs_and_pauses_are_not_joined() -> None:
+    assert joined(f"{TEN}\n\n{TEN}") == [TEN, TEN]
+    assert joined(f"{TEN}<break time='1s'/>{TEN}") == [TEN, TEN]
+    assert joined(f"<break time='1s'/>{TEN}{TEN}") == ["", TEN * 2]
+
+
+def test_joined_words_stay_apart() -> None:
+    assert joined("How are you? I am fine. Thanks.") == ["How are you? I am fine. Thanks."]
+    (only,) = segments("你好。今天很好。", official=True)
+    assert only.source == "你好。今天很好。"
+
+
+def test_a_complete_sentence_does_not_wait_for_one_of_unknown_time() -> None:
+    """A generator of another program's words cannot tell when more will come."""
+    taken: list[str] = []
+
+    def words() -> Iterator[str]:
+        for piece in (TEN, TEN, TEN):
+            taken.append(piece)
+            yield piece
+
+    found = segments(words(), official=True)
+    assert next(found).text == TEN
+    assert len(taken) <= 2

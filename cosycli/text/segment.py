@@ -342,6 +342,8 @@ def segments(
 
     for block in blocks:
         yield from read(segmenter.feed(cleaner.feed(block)))
+        if joiner and blocks.unknown:
+            yield from joiner.flush()
         while joiner and not blocks.soon():
             yield from joiner.flush()
             if not (begun := segmenter.begin()):
@@ -354,13 +356,12 @@ def segments(
 
 class _Joiner:
     """Joins sentences of a paragraph as CosyVoice's `split_paragraph` does, which counts characters where this counts
-    phonemes, five for each: a new segment begins at over 80 if there are 60 already, and does not end at under 20. But
-    the first sentence of all is alone if it has 20, so that it is heard sooner.
+    phonemes, five for each: a new segment begins at over 80 if there are 60 already, and the last has no fewer than 20.
+    How long the first is makes no difference to when it is heard: 13 speech tokens after its text has been read.
     """
 
     def __init__(self) -> None:
         self._held: list[Sentence] = []  # complete, but for a short one that may follow; and what is being joined
-        self._begun = False
 
     def add(self, sentence: Sentence) -> Iterator[Sentence]:
         """Take a sentence; yield those to which nothing can be joined any more."""
@@ -374,15 +375,12 @@ class _Joiner:
             self._held.append(sentence)
             if len(self._held) > 2:
                 yield self._held.pop(0)
-        if self._held and not self._begun and cost(self._held[0].text) >= SHORT_COST:
-            yield from self.flush()
 
     def flush(self) -> Iterator[Sentence]:
         """Yield what is held."""
         held, self._held = self._held, []
         if len(held) > 1 and cost(held[-1].text) < SHORT_COST:
             held[-2:] = [_together(*held[-2:])]
-        self._begun = self._begun or bool(held)
         yield from held
 
     def _is_full(self, sentence: Sentence) -> bool:
@@ -443,6 +441,11 @@ class _Blocks(Iterator[str]):
             piece = next(self._pieces)
             self._held = [piece[start : start + _BLOCK] for start in range(0, len(piece), _BLOCK)][::-1]
         return self._held.pop()
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing tells how long the next text takes: a complete sentence should not wait for it."""
+        return not (self._held or isinstance(self._source, str | list | tuple) or hasattr(self._source, "ready"))
 
     def soon(self) -> bool:
         """Whether more text is there, or its end, or is worth waiting for."""
