@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -198,24 +199,63 @@ class Engine:
         options: Options | None = None,
         lexicon: Lexicon | None = None,
         notice: Callable[[str], None] = lambda line: None,
+        following: Iterable[str] | None = None,
     ) -> Generator[Chunk, None, None]:
         """Yield the text's audio chunk by chunk. The same text, voice and options give the same samples.
 
         `text` may be an iterable of pieces that are still arriving; a sentence is spoken as soon as it is complete,
         or, by a model that can, while it arrives, if the iterable has a method `ready(seconds)` that tells whether more
         is there by then.
-        `notice` is told, once each, what will not be heard as it is written.
+        `notice` is told, once each, what will not be heard as it is written. `following`: the texts that will be
+        streamed next, where what counts is how long all of it takes and not when the first sound is there.
         Raises UsageError for a bad speed, ModelError for a missing voice or model, InferenceError.
         """
         options = options or Options()
         self.check(options)
+        found = self.voice(voice)
+        texts = self._sentences(text, options, lexicon, notice)
+        if following is not None:
+            later = (sentence for one in following for sentence in self._sentences(one, options, lexicon))
+            texts = self._looking_ahead(texts, later, found, options)
+        return self._speak(texts, found, options, notice)
+
+    def _sentences(
+        self,
+        text: str | Iterable[str],
+        options: Options,
+        lexicon: Lexicon | None,
+        notice: Callable[[str], None] = lambda line: None,
+    ) -> Iterator[Sentence]:
         if options.control:
             from cosycli.text.marks import hide
 
             marks = self.family.MARKS
             text = list(hide([text], marks)) if isinstance(text, str) else hide(text, marks)
-        texts = sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
-        return self._speak(texts, self.voice(voice), options, notice)
+        return sentences(text, options, lexicon, notice, sounds=self.family.SOUNDS)
+
+    def _looking_ahead(
+        self, texts: Iterator[Sentence], later: Iterator[Sentence], voice: Voice, options: Options
+    ) -> Iterator[Sentence]:
+        """The same sentences; before each is given, the backend may look at it and at those after it."""
+        from cosycli.backends import LooksAhead
+
+        backend = self.open()
+        if not isinstance(backend, LooksAhead):
+            yield from texts
+            return
+        read: deque[Sentence] = deque()  # but not yet given
+
+        def coming() -> Iterator[Sentence]:
+            yield from tuple(read)
+            for sentence in texts:
+                read.append(sentence)
+                yield sentence
+            yield from later
+
+        while (sentence := read.popleft() if read else next(texts, None)) is not None:
+            if sentence.words:
+                backend.look_ahead(sentence, coming(), voice, options)
+            yield sentence
 
     def _speak(
         self, texts: Iterator[Sentence], voice: Voice, options: Options, notice: Callable[[str], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from cosycli.errors import ModelError
 from cosycli.types import Options, Samples, Sentence, TimedWord, Voice
@@ -42,6 +42,15 @@ class Backend(Protocol):
 
     def synthesize(self, sentence: Sentence, voice: Voice, options: Options) -> Generator[Pcm, None, None]:
         """Yield the sentence's audio. Closing the generator stops the work."""
+        ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A backend that does some of the work of several sentences at once, where that is faster."""
+
+    def look_ahead(self, sentence: Sentence, later: Iterator[Sentence], voice: Voice, options: Options) -> None:
+        """Get this sentence ready if it is not, and with it some of those that will be spoken after it."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,9 +25,11 @@ from cosycli.timing import Meter
 from cosycli.types import Chunk
 
 Notice = Callable[[str], None]
-Speak = Callable[[str, Notice], Generator[Chunk, None, None]]
+# The last: texts that are spoken next, where only the time for all of them counts.
+Speak = Callable[[str, Notice, Iterable[str] | None], Generator[Chunk, None, None]]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _SYSTEM = 2  # libsndfile's number for it
+_FOLLOWING = 32  # texts that a model may look at beside the one that it speaks
 _IN_A_ROW = 3  # failures of the model after which it will not recover
 
 
@@ -60,12 +62,14 @@ class Watcher(Protocol):
 
 def make(jobs: Sequence[Job], wishes: Wishes, speak: Speak, rate: int, watcher: Watcher) -> None:
     """Make the files. Raises Stopped, or ModelError, where going on is of no use."""
-    broken = 0
+    broken = place = 0
     for source, group in groupby(jobs, key=lambda job: job.source):
         texts = _texts(source, wishes)
         for job in group:
+            place += 1
+            following = _following(jobs[place : place + _FOLLOWING], wishes, source, texts)
             watcher.begins(job)
-            made, error = _made(job, texts, wishes, speak, rate, watcher)
+            made, error = _made(job, texts, wishes, speak, rate, watcher, following)
             watcher.ends(made)
             broken = broken + 1 if isinstance(error, InferenceError) else 0
             _check_sense(error, job, broken)
@@ -98,13 +102,30 @@ def _texts(source: Source, wishes: Wishes) -> list[str] | CosyError:
         return error
 
 
+def _following(
+    jobs: Sequence[Job], wishes: Wishes, source: Source, texts: list[str] | CosyError
+) -> Generator[str, None, None]:
+    """The texts of jobs that come next, read when they are asked for; `texts` are those of `source`."""
+    for job in jobs:
+        if job.source != source:
+            source, texts = job.source, _texts(job.source, wishes)
+        if not isinstance(texts, CosyError) and (job.part or 0) < len(texts):
+            yield texts[job.part or 0]
+
+
 def _made(
-    job: Job, texts: list[str] | CosyError, wishes: Wishes, speak: Speak, rate: int, watcher: Watcher
+    job: Job,
+    texts: list[str] | CosyError,
+    wishes: Wishes,
+    speak: Speak,
+    rate: int,
+    watcher: Watcher,
+    following: Iterable[str],
 ) -> tuple[Made, Exception | None]:
     meter = Meter()
     try:
         text = _text_of(job, texts, wishes)
-        with closing(speak(text, watcher.notice)) as chunks, _sinks(job, wishes, rate) as sink:
+        with closing(speak(text, watcher.notice, following)) as chunks, _sinks(job, wishes, rate) as sink:
             for chunk in meter.watch(chunks):
                 sink.write(chunk)
                 watcher.chunk(chunk, meter)

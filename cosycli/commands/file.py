@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from enum import Enum
 from pathlib import Path
@@ -165,8 +165,10 @@ def file(
     options = chosen_options(engine, speed, normalize, instruct, seed, steps, control, strict)
     speaker = engine.voice(voice).name
 
-    def speak(text: Any, notice: Callable[[str], None]) -> Generator[Chunk, None, None]:
-        return engine.stream(text, voice=speaker, options=options, lexicon=words, notice=notice)
+    def speak(
+        text: Any, notice: Callable[[str], None], following: Iterable[str] | None
+    ) -> Generator[Chunk, None, None]:
+        return engine.stream(text, voice=speaker, options=options, lexicon=words, notice=notice, following=following)
 
     if output == "-":
         _stream(found.sources[0], encoding, speak, engine, report)
@@ -236,7 +238,7 @@ def _stream(source: Source, encoding: str | None, speak: Speak, engine: Engine, 
     engine.open_in_background()
     text: Any = StdinPieces(encoding) if source.path is None else decode(source.read(), encoding, source.name)
     meter = Meter()
-    with closing(speak(text, lambda line: report.note(f"note: {line}"))) as chunks:
+    with closing(speak(text, lambda line: report.note(f"note: {line}"), None)) as chunks:
         watched = meter.watch(chunks)
         first = next(watched, None)
         if first is None:
