@@ -129,12 +129,10 @@ class CosyVoice:
         if self._key(sentence, voice, options) in self._decoded:
             return
         batch = {self._key(sentence, voice, options): sentence}
-        for one in later:
+        while len(batch) < TOGETHER and (one := next(later, None)):
             key = self._key(one, voice, options)
             if one.words and not one.more and key not in self._decoded:
                 batch[key] = one
-            if len(batch) == TOGETHER:
-                break
         if len(batch) == 1 or sentence.more:
             return  # alone it can as well be decoded while it is spoken
         prepared = self.prepare(voice, STEPS if options.steps is None else options.steps, options.instruct)
