@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import soundfile
 from fakes import checkpoints
 
 from cosycli import cli, engine
-from cosycli.backends.cosyvoice import lm
+from cosycli.backends.cosyvoice import flow, kept, lm
 from cosycli.bundles import catalog, store, voices
 from cosycli.convert import make
 from cosycli.types import Options, Sentence
@@ -120,6 +121,27 @@ def test_options_change_what_is_heard(
     plain = spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", "1")
     other = spoken(capsys, tmp_path / "b.wav", TEXT, "--seed", "1", *more)
     assert len(plain) != len(other) or np.abs(plain - other).max() > 1e-3
+
+
+def test_a_prompt_is_solved_once_and_for_all_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each `cosy speak` spent its first four seconds on the voice's recording: nine to the first sound, now five."""
+    shutil.rmtree(own / "solved", ignore_errors=True)
+    monkeypatch.setattr(kept, "SPARE", 0)
+    solved: list[int] = []
+    solve = flow.Stream.solve_prompt
+    monkeypatch.setattr(flow.Stream, "solve_prompt", lambda stream: solved.append(1) or solve(stream))
+    first = spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", "1")
+    for thread in threading.enumerate():
+        if thread.name == cli.SAVING:
+            thread.join()
+    again = spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", "1")
+    assert len(solved) == 1
+    assert np.array_equal(first, again)
+    spoken(capsys, tmp_path / "a.wav", TEXT, "--seed", "1", "--steps", "4")
+    assert len(solved) == 2
+    assert len(list((own / "solved").iterdir())) == 2
 
 
 def test_control_tokens_are_text_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

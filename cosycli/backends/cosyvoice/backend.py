@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosycli.backends import Pcm
-from cosycli.backends.cosyvoice import MARKS, config
+from cosycli.backends.cosyvoice import MARKS, config, kept
 from cosycli.backends.cosyvoice.flow import GUIDANCE, STEPS, Flow, Stream
 from cosycli.backends.cosyvoice.lm import LanguageModel, Prefix, Request
 from cosycli.backends.cosyvoice.stretch import Stretch
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 ASSISTANT = "You are a helpful assistant."  # what version 3's prompts begin with
+PROMPT = ("speaker", "flow_tokens", "mel")  # what the flow knows of a voice
 ATTEMPTS = 2  # at a sentence in which the language model loses its way
 TOGETHER = 8  # sentences that are decoded as one batch: a third of the time for each of what it takes alone
 KEPT = 64  # sentences that are decoded and not yet spoken: what is never asked for is forgotten
@@ -66,6 +67,7 @@ class CosyVoice:
 
     def __init__(self, folder: Path, provider: str = "cpu", precision: str | None = None) -> None:
         settings = config(folder)
+        self._folder, self._provider = folder, provider
         self.precision: str = settings["precision"]
         if precision not in (None, self.precision):
             raise UsageError(
@@ -83,6 +85,7 @@ class CosyVoice:
         self._lock = threading.Lock()
         self._prepared: dict[tuple[Any, ...], _Prepared] = {}
         self._openings: dict[tuple[int, ...], Prefix] = {}
+        self._solved: dict[tuple[Any, ...], Mapping[str, Array]] = {}
         self._decoded: dict[tuple[Any, ...], _Decoded] = {}
 
     @property
@@ -230,9 +233,24 @@ class CosyVoice:
 
     def _make(self, voice: Voice, steps: int, instruct: str | None) -> _Prepared:
         request, opening = self._request(voice, instruct)
+        prefix = self._lm.prefix(request.prompt_text)
+        key = (voice.name, id(voice.arrays), steps)
+        if key not in self._solved:
+            self._solved[key] = self._solve(voice, steps)
+        return _Prepared(request, prefix, opening, self._solved[key], len(voice.arrays["flow_tokens"]))
+
+    def _solve(self, voice: Voice, steps: int) -> Mapping[str, Array]:
+        """The flow's state after the prompt: from the disk, where that pays, else computed."""
+        prompt = [voice.arrays[part] for part in PROMPT]
+        name = kept.key(self._folder, prompt, steps, GUIDANCE) if self._provider == "cpu" else None
+        found = kept.load(name)
+        if found is not None:
+            return found
         stream = self._stream(voice, steps, None)
         stream.solve_prompt()
-        return _Prepared(request, self._lm.prefix(request.prompt_text), opening, stream.saved(), stream.tokens)
+        saved = stream.saved()
+        kept.store(name, saved)
+        return saved
 
     def _request(self, voice: Voice, instruct: str | None) -> tuple[Request, int]:
         """The prompt that the language model gets, and how many of its text's ids are what it is told: the others
@@ -250,7 +268,5 @@ class CosyVoice:
         return Request((), [*opening, *encode(said)], spoken), len(opening)
 
     def _stream(self, voice: Voice, steps: int, solved: Mapping[str, Array] | None) -> Stream:
-        arrays = voice.arrays
-        return self._flow.stream(
-            arrays["speaker"], arrays["flow_tokens"], arrays["mel"], steps=steps, guidance=GUIDANCE, saved=solved
-        )
+        prompt = [voice.arrays[part] for part in PROMPT]
+        return self._flow.stream(*prompt, steps=steps, guidance=GUIDANCE, saved=solved)
