@@ -6,6 +6,7 @@ Shared by `cosy warmup` and the benchmarks, so that both mean the same by each f
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,8 @@ from typing import Any
 from cosycli.engine import Engine
 from cosycli.timing import Meter
 from cosycli.types import Options
+
+LEAST = 5  # texts that are spoken however long it takes
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,20 @@ def measure(
     voice: str | None = None,
     options: Options | None = None,
     progress: Callable[[], None] = lambda: None,
+    seconds: float = math.inf,
 ) -> Report:
-    """Open the model if need be and speak every text once. The first is cold; the others give the percentiles."""
+    """Open the model if need be and speak every text once. The first is cold; the others give the percentiles.
+
+    After `seconds` of speaking no other text is begun, once there have been `LEAST`.
+    """
     from cosycli import runtime
 
     started = time.perf_counter()
     backend = engine.open()
     loading = engine.timing.load_seconds if engine.timing else time.perf_counter() - started
-    meters = [meter for meter in _meters(engine, texts, voice, options, progress) if meter.first_chunk is not None]
+    meters = [
+        meter for meter in _meters(engine, texts, voice, options, progress, seconds) if meter.first_chunk is not None
+    ]
     latencies = [meter.first_chunk or 0.0 for meter in meters]
     warm = sorted(latencies[1:] or latencies)
     audio = sum(meter.audio for meter in meters)
@@ -83,9 +92,17 @@ def measure(
 
 
 def _meters(
-    engine: Engine, texts: Sequence[str], voice: str | None, options: Options | None, progress: Callable[[], None]
+    engine: Engine,
+    texts: Sequence[str],
+    voice: str | None,
+    options: Options | None,
+    progress: Callable[[], None],
+    seconds: float,
 ) -> Iterator[Meter]:
-    for text in texts:
+    started = time.perf_counter()
+    for place, text in enumerate(texts):
+        if place >= LEAST and time.perf_counter() - started > seconds:
+            return
         meter = Meter()
         with closing(engine.stream(text, voice=voice, options=options)) as chunks:
             for _ in meter.watch(chunks):

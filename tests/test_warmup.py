@@ -9,6 +9,8 @@ import pytest
 from fakes.sounddevice_fake import FakeSoundDevice
 
 from cosycli import cli
+from cosycli.commands import warmup
+from cosycli.measure import LEAST
 
 
 def said(capsys, *arguments, code=0):
@@ -34,6 +36,18 @@ def test_warmup_as_json(tones, capsys):
     assert found["load_seconds"] >= 0
     assert 0 < found["latency_p50"] <= found["latency_p95"] <= found["latency_p99"]
     assert found["memory_mb"] > 10
+
+
+def test_warmup_ends_after_a_minute_on_a_slow_machine(tones, tmp_path, capsys, monkeypatch):
+    """CosyVoice on two busy cores spoke the fifty sentences in seven minutes."""
+    monkeypatch.setattr(warmup, "EVERYDAY_TIME", 0)
+    out, err = said(capsys, "warmup")
+    assert f"in {LEAST} sentences" in out
+    assert f"{LEAST} of 50 sentences: a minute had passed" in err
+    (tmp_path / "mine.txt").write_text("你好。\n" * (LEAST + 2), "utf-8")
+    out, err = said(capsys, "warmup", "--sentences", str(tmp_path / "mine.txt"))
+    assert f"in {LEAST + 2} sentences" in out
+    assert "a minute" not in err
 
 
 def test_warmup_with_sentences_of_ones_own(tones, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from cosycli.measure import Report
     from cosycli.types import Options
 
+EVERYDAY_TIME = 60  # seconds for our own sentences: a large model on a small machine would take minutes
+
 
 def warmup(
     sentences: Annotated[
@@ -41,7 +44,7 @@ def warmup(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Prepare the caches, open the model, speak 50 everyday sentences, and print what it took."""
+    """Prepare the caches, open the model, speak 50 everyday sentences (for a minute at most), print what it took."""
     from cosycli.engine import check_speed, get_engine
     from cosycli.types import Options
 
@@ -53,7 +56,10 @@ def warmup(
     engine.builds = True  # the one place where minutes may be spent on it
     engine.open(rebuild=rebuild)
     tell_provider(engine, report)
-    measured = _measure(engine, texts, voice, Options(speed=speed), report)
+    limit = EVERYDAY_TIME if sentences is None else math.inf
+    measured = _measure(engine, texts, voice, Options(speed=speed), report, limit)
+    if measured.sentences < len(texts) and sentences is None:
+        report.note(f"{measured.sentences} of {len(texts)} sentences: a minute had passed")
     if json:
         console.out_json(measured.as_json())
     else:
@@ -69,12 +75,12 @@ def _sentences(path: Path | None) -> list[str]:
 
 
 def _measure(
-    engine: Engine, texts: Sequence[str], voice: str | None, options: Options, report: console.Console
+    engine: Engine, texts: Sequence[str], voice: str | None, options: Options, report: console.Console, limit: float
 ) -> Report:
     from cosycli.measure import measure
 
     with console.progress("speaking", len(texts), shown=not report.quiet) as advance:
-        return measure(engine, texts, voice=voice, options=options, progress=advance)
+        return measure(engine, texts, voice=voice, options=options, progress=advance, seconds=limit)
 
 
 def _print(r: Report) -> None:
@@ -100,7 +106,8 @@ def _what_remains() -> str:
     from cosycli.bundles import store
 
     return (
-        f"A later process keeps the assembled voice in {store.home()} and, as long as memory allows, its files in the\n"
-        "system's file cache. It does not keep the opened graphs: each process opens its own, which is the load time\n"
-        "above. To stay warm, keep one process and pipe text into `cosy speak -`."
+        f"A later process finds the assembled voice in {store.home()}, what CosyVoice solved of a\n"
+        "voice's recording too, and, as long as memory allows, these files in the system's file cache. Opened graphs\n"
+        "are not kept: each process opens its own, which is the load time above. To stay warm, keep one process and\n"
+        "pipe text into `cosy speak -`."
     )
