@@ -175,6 +175,7 @@ def test_streaming_gives_the_samples_of_the_whole() -> None:
     backend.prepare(voice)
     tokens = np.random.default_rng(0).integers(0, 96, 120)
     stream, speech = backend._stream(voice, 10, None), backend._vocoder.stream()
+    stream.solve_prompt()  # in which the ranges of the caches are found
     whole = speech.feed(stream.feed(tokens, last=True), last=True)
     pieces = list(backend.revoice(tokens, voice))
     assert len(pieces) >= 4

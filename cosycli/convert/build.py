@@ -24,7 +24,7 @@ INLINE = 1024  # bytes: smaller constants stay in the model, where shape inferen
 PAGE = 4096  # large weights begin at one, so that onnxruntime can map them from the file
 
 FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
-INT64, INT32 = TensorProto.INT64, TensorProto.INT32
+INT64, INT32, INT8 = TensorProto.INT64, TensorProto.INT32, TensorProto.INT8
 
 
 class Graph:
@@ -120,12 +120,15 @@ class Graph:
 
     def cached(self, x: str, name: str, heads: int, width: int, kind: int = FLOAT) -> str:
         """Append x [rows, frames, heads · width] to the cache `name` in place (inputs `place` and `end`), and return
-        all that it holds, [rows, heads, so far, width]. See `backends.cosyvoice.state`.
+        all that it holds, [rows, heads, so far, width]. See `backends.cosyvoice.state`. In int8 x is rounded, so it
+        must have been brought to that range.
         """
         self.input(name, ["rows", heads, f"{name}.room", width], kind)
         x = self.op("Reshape", [x, self.axes(0, 0, heads, width)])
         x = self.op("Transpose", [x], perm=[0, 2, 1, 3])
-        if kind != FLOAT:
+        if kind == INT8:
+            x = self.op("QuantizeLinear", [x, self.scalar(1.0), self.constant("zero:int8", 0, np.int8)])
+        elif kind != FLOAT:
             x = self.op("Cast", [x], to=kind)
         whole = self.op("ScatterND", [name, "place", x], f"{name}.next")
         self.output(whole, ["rows", heads, f"{name}.room", width], kind=kind)

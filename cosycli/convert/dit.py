@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cosycli.convert import build as graphs
-from cosycli.convert.build import FLOAT, FLOAT16, INT64, Array, Graph
+from cosycli.convert.build import FLOAT, INT8, INT64, Array, Graph
 from cosycli.convert.parts import Table, embedded_times, look_ahead, mish, silu, twice
 from cosycli.quantize import int8
 
@@ -23,6 +23,7 @@ HEAD = 64  # channels of an attention head
 ROTATED = 64  # only the first 64 channels carry positions: rotation comes before the split into heads
 POSITIONS = 15_000  # the longest sequence, in frames
 EPSILON = 1e-6
+SIGMAS = 6  # that keys and values reach from their mean, before anything is known of the voice
 
 
 def build(folder: Path, weights: Mapping[str, Array], times: Array, precision: str) -> dict[str, Any]:
@@ -85,6 +86,8 @@ def _step(folder: Path, weights: Mapping[str, Array], table: Table, precision: s
     graph.input("place", ["rows", dim // HEAD, "frames", 3], INT64)
     graph.input("end", [1], INT64)
     graph.input("start", [1], INT64)
+    if precision == "int8":
+        layer.declare_ranges(folder / "flow-ranges.npz")
     layer.vectors = graph.ops("Split", ["table"], len(table), "vectors", axis=0)
     hidden = _input(graph, weights, projection[:, :channels])
     normed = layer.norm(hidden, layer.places[0][0:2])
@@ -132,7 +135,9 @@ class _Layer:
         self.vectors: list[str] = []
         angles = np.arange(POSITIONS)[:, None] / 10000 ** (np.arange(0, ROTATED, 2) / ROTATED)
         self._rotary = [graph.constant("cos", np.cos(angles)), graph.constant("sin", np.sin(angles))]
-        self._caches = FLOAT16 if self._int8 else FLOAT
+        self._caches = INT8 if self._int8 else FLOAT
+        self._products: list[dict[str, Array]] = []  # in int8: what each block's `ranges` are made of
+        self._ranges: list[str] = []  # three for each block
 
     def prefix(self, index: int) -> str:
         """Of the block's keys in the checkpoint."""
@@ -145,7 +150,7 @@ class _Layer:
         qkv = np.concatenate([weights[f"{name}.weight"] for name in names])
         bias = np.concatenate([weights[f"{name}.bias"] for name in names])
         shift_a, scale_a, gate_a, shift_f, scale_f, gate_f = self._table.layer(f"{prefix}.attn_norm.linear", 6)
-        norm_a = self._norm(f"layers.{index}.qkv", qkv, bias, scale_a, shift_a)
+        norm_a = self._norm(f"layers.{index}.qkv", qkv, bias, scale_a, shift_a, ranged=True)
         attention = norm_a + self._gate(f"layers.{index}.out", f"{prefix}.attn.to_out.0", gate_a)
         name = f"{prefix}.ff.ff.0.0"
         weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
@@ -153,18 +158,44 @@ class _Layer:
         forward = norm_f + self._gate(f"layers.{index}.ff2", f"{prefix}.ff.ff.2", gate_f)
         self.places.append(attention + forward)
 
-    def _norm(self, name: str, weight: Array, bias: Array, scale: Array, shift: Array) -> tuple[int, int]:
+    def _norm(
+        self, name: str, weight: Array, bias: Array, scale: Array, shift: Array, *, ranged: bool = False
+    ) -> tuple[int, int]:
         """A product of what is normed and modulated. In int8 the inputs' channels are evened first: what one range
         for all of them must cover is known from the modulation, and the inverse goes into the weights (SmoothQuant).
         """
         gain = 1 + scale
         if self._int8:
+            product = {"bias": bias, "reach": self._reach(weight, bias, gain, shift)} if ranged else {}
             reach = (3 * np.abs(gain) + np.abs(shift)).max(axis=0)
             even = np.sqrt(np.maximum(reach, 1e-4) / np.maximum(np.abs(weight).max(axis=0), 1e-6))
             even /= np.exp(np.mean(np.log(even)))
             gain, shift, weight = gain / even, shift / even, weight * even
-        self._constants(name, weight, bias)
+        if self._int8 and ranged:
+            self._products.append({"scale": np.asarray(self._constants(name, weight, None)), **product})
+        else:
+            self._constants(name, weight, bias)
         return self._table.add(gain), self._table.add(shift)
+
+    def _reach(self, weight: Array, bias: Array, gain: Array, shift: Array) -> Array:
+        """How far from 0 keys and values [2 · dim] come, if what is normed has unit variance and no correlations."""
+        weight, bias = weight[self._dim :].astype(np.float64), bias[self._dim :]
+        spread = np.sqrt((weight**2) @ (gain.astype(np.float64) ** 2).T).max(axis=1)
+        mean = np.abs(weight @ shift.T.astype(np.float64) + bias[:, None]).max(axis=1)
+        made: Array = (mean + SIGMAS * spread).astype(np.float32)
+        return made
+
+    def declare_ranges(self, path: Path) -> None:
+        """Keys and values are kept in int8, each channel in a range of its own, which is an input: for each block what
+        the product of queries, keys and values is scaled by, its bias, and what attention's outputs are scaled by.
+        `path` gets what these are made of (see `backends.cosyvoice.ranges`).
+        """
+        graph, dim, blocks = self._graph, self._dim, len(self._products)
+        parts = {key: np.stack([one[key] for one in self._products]) for key in ("scale", "bias", "reach")}
+        np.savez(path, scale=parts["scale"], bias=parts["bias"], reach=parts["reach"])
+        graph.input("ranges", [7 * dim * blocks])
+        sizes = graph.constant("ranges.sizes", [3 * dim, 3 * dim, dim] * blocks, np.int64)
+        self._ranges = graph.ops("Split", ["ranges", sizes], 3 * blocks, "ranged", axis=0)
 
     def _gate(self, name: str, key: str, gate: Array) -> tuple[int, int]:
         """A product whose outputs are multiplied by a gate: its scale in int8, and its bias, are the table's."""
@@ -208,8 +239,13 @@ class _Layer:
         """The block's output, and that normed for what follows."""
         graph = self._graph
         _, _, gate_a, bias_a, gain_f, shift_f, gate_f, bias_f = self.places[index]
-        qkv = self._product(normed, f"layers.{index}.qkv")
-        mixed = self._attention(qkv, index)
+        name = f"layers.{index}.qkv"
+        if self._ranges:
+            scale, bias, back = self._ranges[3 * index : 3 * index + 3]
+            qkv = graph.contrib("DynamicQuantizeMatMul", [normed, f"{name}.w8", scale, "", bias], name)
+            mixed = graph.op("Mul", [self._attention(qkv, index), back])
+        else:
+            mixed = self._attention(self._product(normed, name), index)
         # Add and LayerNormalization: SkipLayerNormalization takes three times as long on a CPU.
         x = graph.add(x, self._gated(mixed, f"layers.{index}.out", gate_a, bias_a))
         normed = self.norm(x, (gain_f, shift_f))

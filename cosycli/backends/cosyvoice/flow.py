@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosycli.backends.cosyvoice import ranges
 from cosycli.backends.cosyvoice.state import Stateful
 from cosycli.errors import InferenceError, UsageError
 
@@ -25,8 +26,10 @@ Mel = NDArray[np.float32]
 
 BLOCK = 25  # tokens that are solved together
 STEPS = 10  # the official number of solver steps
+PASSES = 4  # over a prompt at most, to find the ranges of its keys and values
 GUIDANCE = 0.7  # the official strength of classifier-free guidance
 ENCODER, PREPARE, STEP = "flow-encoder", "flow-prepare", "flow-step"
+RANGES = "flow-ranges.npz"
 UPSAMPLE = "flow-upsample"  # version 2's encoder works at two rates: what it is at 50 Hz
 
 
@@ -49,6 +52,10 @@ class Flow:
         self._fractions = np.load(folder / "flow-fractions.npy")
         with np.load(folder / "flow-speaker.npz") as file:
             self._speaker = file["weight"], file["bias"]
+        self.ranged: dict[str, Array] = {}  # what caches in int8 have their ranges from
+        if (folder / RANGES).exists():
+            with np.load(folder / RANGES) as file:
+                self.ranged = dict(file)
 
     @property
     def limit(self) -> int:
@@ -146,13 +153,21 @@ class Stream:
         self._prompt = np.zeros((0, len(speaker)), np.float32) if mel is None else np.asarray(mel, np.float32)
         if len(self._prompt) != len(self._tokens) * flow.rate:
             raise ValueError(f"{len(self._prompt)} frames of prompt for {len(self._tokens)} tokens")
-        self._solved = 0  # tokens
-        self._encoder = Stateful(flow.sessions[ENCODER], 1)
-        self._upsample = Stateful(flow.sessions[UPSAMPLE], 1) if UPSAMPLE in flow.sessions else None
-        self._prepare = Stateful(flow.sessions[PREPARE], rows)
-        self._steps = [Stateful(flow.sessions[STEP], rows) for _ in times]
+        self._begin()
+        # How far keys and values reach, at each step: at first what the weights say.
+        self._reach: Sequence[Array] = [flow.ranged["reach"]] * len(times) if flow.ranged else []
         if saved is not None:
             self._restore(saved)
+        self._ranges = [ranges.vector(flow.ranged, reach) for reach in self._reach]
+
+    def _begin(self) -> None:
+        """With nothing solved."""
+        sessions, rows = self._flow.sessions, self._rows
+        self._solved = 0  # tokens
+        self._encoder = Stateful(sessions[ENCODER], 1)
+        self._upsample = Stateful(sessions[UPSAMPLE], 1) if UPSAMPLE in sessions else None
+        self._prepare = Stateful(sessions[PREPARE], rows)
+        self._steps = [Stateful(sessions[STEP], rows) for _ in self._times]
 
     @property
     def tokens(self) -> int:
@@ -195,8 +210,9 @@ class Stream:
         names = [name for name in flow.sessions[PREPARE].outputs if not name.endswith(".next")]
         inputs: dict[str, Array] = dict(zip(names, shared, strict=True))
         x = flow.noise(first, after)
-        for (fraction, length), step in zip(self._times, self._steps, strict=True):
-            (velocity,) = step.run({**inputs, "x": x, "table": flow.row(fraction)}, count)
+        for place, ((fraction, length), step) in enumerate(zip(self._times, self._steps, strict=True)):
+            own = {"ranges": self._ranges[place]} if self._ranges else {}
+            (velocity,) = step.run({**inputs, **own, "x": x, "table": flow.row(fraction)}, count)
             guided = velocity[:1]
             if self._rows == 2:
                 guided = (1 + self._guidance) * guided - self._guidance * velocity[1:]
@@ -221,8 +237,21 @@ class Stream:
         return made
 
     def solve_prompt(self) -> None:
-        """Solve the blocks that hold nothing but prompt: what `saved` is worth keeping for."""
+        """Solve the blocks that hold nothing but prompt: what `saved` is worth keeping for.
+
+        Where caches have ranges, twice: what the first pass finds is in the ranges that the second, and all that
+        follows, is kept in. More often where ranges were much too narrow.
+        """
         self.feed([])
+        narrow = bool(self._ranges and self._solved)
+        for _ in range(PASSES * narrow):
+            held = (step.saved() for step in self._steps)
+            self._reach, found = zip(*map(ranges.measured, held, self._reach), strict=True)
+            self._ranges = [ranges.vector(self._flow.ranged, reach) for reach in self._reach]
+            self._begin()
+            self.feed([])
+            if not any(found):
+                return
 
     def _parts(self) -> dict[str, Stateful]:
         parts = {"encoder": self._encoder, "prepare": self._prepare}
@@ -234,10 +263,12 @@ class Stream:
         """The state after the blocks solved so far, by name, to begin other streams of this prompt with."""
         parts = self._parts()
         kept = {f"{part}/{name}": value for part, state in parts.items() for name, value in state.saved().items()}
-        return {**kept, "solved": np.array(self._solved)}
+        reach = {f"reach{place}": value for place, value in enumerate(self._reach)}
+        return {**kept, **reach, "solved": np.array(self._solved)}
 
     def _restore(self, saved: Mapping[str, Array]) -> None:
         self._solved = int(saved["solved"])
+        self._reach = [saved[f"reach{place}"] for place in range(len(self._reach))]
         for part, state in self._parts().items():
             prefix = f"{part}/"
             state.restore({name.removeprefix(prefix): saved[name] for name in saved if name.startswith(prefix)})

@@ -27,7 +27,7 @@ from cosycli.bundles.store import MANIFEST, home
 
 Array = NDArray[Any]
 
-FORMAT, SUFFIX = 1, ".solved"
+FORMAT, SUFFIX = 2, ".solved"
 MOST = 1_000_000_000  # bytes of all files together: four voices of three seconds, ten steps, int8
 SPARE = 2_000_000_000  # bytes that must be free on the disk after writing
 

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 # no memory where pages are given out when they are touched; growing copies all that there is.
 ROOM, GROWTH = (2000, 1000) if sys.platform != "win32" else (250, 250)
 NORESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python names since 3.13: room is not memory yet
-TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
 
 
 class Stateful:
