@@ -49,3 +49,10 @@ def test_what_reached_the_end_of_its_range_gets_a_wider_one(reach: np.ndarray) -
     found, ended = ranges.measured(caches, reach)
     assert ended
     assert found[0, DIM + 5] == pytest.approx(4 * reach[0, DIM + 5])
+
+
+def test_what_was_too_small_to_measure_does_not_get_a_range_of_nothing(reach: np.ndarray) -> None:
+    caches = {f"cache.0.{kind}": np.zeros((2, 2, 3, 64), np.int8) for kind in "kv"}
+    found, ended = ranges.measured(caches, reach)
+    assert not ended
+    assert (found > reach / 50).all()

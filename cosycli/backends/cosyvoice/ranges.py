@@ -18,6 +18,7 @@ MOST = 127  # of int8
 MARGIN = 1.5  # what was not heard in the prompt may reach further
 ROTATED = 64  # channels of the first head whose pairs are rotated into each other, and must have one scale
 WIDER = 4  # times as far, for a channel that reached the end of its range
+FEW = 4  # that a channel's largest value counts for at least: of fewer, rounding is too large a part
 LEAST = 1e-6  # a channel that is always 0 has a range as well
 
 
@@ -53,4 +54,4 @@ def measured(caches: Mapping[str, Array], reach: Array) -> tuple[Array, bool]:
             held = np.abs(caches[f"cache.{block}.{kind}"].astype(np.int16))
             found[block, part] = held.max(axis=(0, 2)).reshape(-1)
     ended = found >= MOST
-    return np.maximum(scales(reach) * np.where(ended, WIDER * MOST, MARGIN * found), LEAST), bool(ended.any())
+    return scales(reach) * np.where(ended, WIDER * MOST, MARGIN * np.maximum(found, FEW)), bool(ended.any())
