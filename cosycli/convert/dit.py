@@ -222,17 +222,20 @@ class _Layer:
         scale, bias = (self.vectors[place] for place in vectors)
         return self._graph.op("LayerNormalization", [x, scale, bias], axis=-1, epsilon=EPSILON)
 
+    def _rounded(self, x: str, name: str, scale: str, bias: str) -> str:
+        """A product with a weight in int8, whose scale and bias are constants or inputs."""
+        return self._graph.contrib("DynamicQuantizeMatMul", [x, f"{name}.w8", scale, "", bias], name)
+
     def _product(self, x: str, name: str) -> str:
         graph = self._graph
         if self._int8:
-            inputs = [x, f"{name}.w8", f"{name}.w_scale", "", f"{name}.bias"]
-            return graph.contrib("DynamicQuantizeMatMul", inputs, name)
+            return self._rounded(x, name, f"{name}.w_scale", f"{name}.bias")
         return graph.op("Add", [graph.op("MatMul", [x, f"{name}.weight"], name), f"{name}.bias"])
 
     def _gated(self, x: str, name: str, gate: int, bias: int) -> str:
         graph, scale, shift = self._graph, self.vectors[gate], self.vectors[bias]
         if self._int8:
-            return graph.contrib("DynamicQuantizeMatMul", [x, f"{name}.w8", scale, "", shift], name)
+            return self._rounded(x, name, scale, shift)
         return graph.add(graph.op("Mul", [graph.op("MatMul", [x, f"{name}.weight"], name), scale]), shift)
 
     def block(self, index: int, x: str, normed: str, following: tuple[int, ...]) -> tuple[str, str]:
@@ -242,7 +245,7 @@ class _Layer:
         name = f"layers.{index}.qkv"
         if self._ranges:
             scale, bias, back = self._ranges[3 * index : 3 * index + 3]
-            qkv = graph.contrib("DynamicQuantizeMatMul", [normed, f"{name}.w8", scale, "", bias], name)
+            qkv = self._rounded(normed, name, scale, bias)
             mixed = graph.op("Mul", [self._attention(qkv, index), back])
         else:
             mixed = self._attention(self._product(normed, name), index)

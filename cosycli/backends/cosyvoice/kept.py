@@ -53,16 +53,12 @@ class Kept(Mapping[str, Array]):
         self._lock = threading.Lock()
         self._file = path.open("rb")  # held: the file may be removed before it is read
         weakref.finalize(self, self._file.close)
-        try:
-            header = self._file.readline()
-            self._entries: dict[str, tuple[str, list[int], int]] = json.loads(header)["arrays"]
-            self._start = len(header)
-            whole = self._start + sum(_size(kind, shape) for kind, shape, _ in self._entries.values())
-            if os.fstat(self._file.fileno()).st_size != whole:
-                raise ValueError(f"{path} is not whole")
-        except BaseException:
-            self._file.close()
-            raise
+        header = self._file.readline()
+        self._entries: dict[str, tuple[str, list[int], int]] = json.loads(header)["arrays"]
+        self._start = len(header)
+        whole = self._start + sum(_size(kind, shape) for kind, shape, _ in self._entries.values())
+        if os.fstat(self._file.fileno()).st_size != whole:
+            raise ValueError(f"{path} is not whole")
 
     def __getitem__(self, name: str) -> Array:
         kind, shape, at = self._entries[name]
